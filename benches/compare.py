@@ -1,10 +1,11 @@
-"""Compares Ixion with other runtimes on this machine's CPU: f32, one image or text at a time.
+"""Compares Ixion with other runtimes on this machine's CPU: in f32 or bf16, one image or text at a time or several.
 
     pip install -r benches/requirements.txt
     python benches/compare.py
     python benches/compare.py --models resnet18,bert_base --peers ixion,onnxruntime --threads 1 --rounds 3
     python benches/compare.py --peers ixion --ixion before=target/before --ixion after=target/after
     python benches/compare.py --variant bf16="--precision bf16" --tolerance 0.1
+    python benches/compare.py --precision bf16 --batch 8
 
 Networks have seeded random weights; nothing is downloaded. They are created once, in --folder. Each runtime has its own
 process, which loads a network, returns its first output for comparison with PyTorch's, and then takes turns with the others:
@@ -27,8 +28,8 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from compare import machine, report
-from compare.peers import NAMES, ROOT, BuildError, Peer, collect
-from compare.recipe import NETWORKS, read_made
+from compare.peers import NAMES, PRECISIONS, ROOT, BuildError, Peer, collect
+from compare.recipe import NETWORKS, folder_name, read_made
 
 NEEDED = "pip install -r benches/requirements.txt"
 
@@ -40,6 +41,7 @@ except ModuleNotFoundError as error:
 
 VERSION = 1
 """The version of the JSON file, incremented when the meaning of a field changes."""
+TOLERANCES = {"f32": 1e-3, "bf16": 0.1}
 
 
 def say(text: str) -> None:
@@ -86,8 +88,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
     parser.add_argument("--rounds", type=positive(int), default=7, help="turns of each runtime (default: 7)")
     parser.add_argument("--seconds", type=positive(float), default=0.5, help="how long a turn takes (default: 0.5)")
-    parser.add_argument("--tolerance", type=positive(float), default=1e-3,
-                        help="maximum difference from PyTorch's output, relative to its largest magnitude (default: 1e-3)")
+    parser.add_argument("--batch", type=positive(int), default=1, help="how many images or texts at a time (default: 1)")
+    parser.add_argument("--precision", choices=PRECISIONS, default="f32",
+                        help="what factors of products are rounded to, by the peers that can do so (default: f32)")
+    parser.add_argument("--tolerance", type=positive(float),
+                        help="maximum difference from PyTorch's output in f32, relative to its largest magnitude "
+                        "(default: 1e-3, for bf16 0.1)")
     parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report, which is also printed")
@@ -102,17 +108,21 @@ def parse() -> argparse.Namespace:
     cores = len(machine.cores())
     if cores and max(arguments.threads) > cores:
         parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
+    arguments.tolerance = arguments.tolerance or TOLERANCES[arguments.precision]
+    for name in [name for name in arguments.peers if name not in PRECISIONS[arguments.precision]]:
+        say(f"{name} is left out: its f32 models cannot be run in {arguments.precision}")
+    arguments.peers = [name for name in arguments.peers if name in PRECISIONS[arguments.precision]]
     return arguments
 
 
-def make(names: list[str], folder: Path) -> bool:
+def make(names: list[str], batch: int, folder: Path) -> bool:
     """Creates missing networks; returns whether all exist."""
     complete = True
     for name in names:
-        if read_made(folder / name):
+        if read_made(folder / folder_name(name, batch)):
             continue
         say(f"making {name}")
-        command = [sys.executable, str(ROOT / "benches/compare/make.py"), str(folder), name]
+        command = [sys.executable, str(ROOT / "benches/compare/make.py"), str(folder), name, str(batch)]
         done = subprocess.run(command, stdout=sys.stderr, check=False)
         if done.returncode:
             say(f"{name} could not be made")
@@ -124,9 +134,14 @@ def document(arguments: argparse.Namespace, peers: list[Peer]) -> dict:
     """The document before any measurement."""
     return {"version": VERSION, "machine": machine.describe(), "threads": arguments.threads,
             "rounds": arguments.rounds, "seconds": arguments.seconds, "tolerance": arguments.tolerance,
+            "batch": arguments.batch, "precision": arguments.precision,
             "peers": {peer.name: {"version": peer.version, "ixion": peer.is_ixion, "command": list(peer.command)}
                       for peer in peers},
-            "networks": {name: read_made(arguments.folder / name) for name in arguments.models}, "busy": {}, "results": {}}
+            "networks": {name: read_made(folder_of(arguments, name)) for name in arguments.models}, "busy": {}, "results": {}}
+
+
+def folder_of(arguments: argparse.Namespace, network: str) -> Path:
+    return arguments.folder / folder_name(network, arguments.batch)
 
 
 def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -> None:
@@ -136,7 +151,7 @@ def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -
             for threads in arguments.threads:
                 title = f"{model}, {threads} thread{'s' if threads > 1 else ''}"
                 known["busy"].setdefault(model, {})[str(threads)] = machine.busy()
-                row = measure(peers, arguments.folder / model, threads, arguments.rounds, arguments.seconds,
+                row = measure(peers, folder_of(arguments, model), threads, arguments.rounds, arguments.seconds,
                               arguments.tolerance, Path(scratch), lambda text, title=title: say(f"{title}: {text}"))
                 known["results"].setdefault(model, {})[str(threads)] = row
                 if arguments.json:
@@ -148,12 +163,13 @@ def main() -> int:
     arguments.folder = arguments.folder.resolve()
     arguments.target_dir = arguments.target_dir and arguments.target_dir.resolve()
     try:
-        if not make(arguments.models, arguments.folder):
+        if not make(arguments.models, arguments.batch, arguments.folder):
             return 2
         if arguments.only_make:
             return 0
-        peers = collect(arguments.peers, arguments.target_dir, dict(arguments.ixion),
-                        {name: shlex.split(text) for name, text in arguments.variant}, arguments.rust_peers, say)
+        variants = {name: shlex.split(text) for name, text in arguments.variant}
+        peers = collect(arguments.peers, arguments.precision, arguments.target_dir, dict(arguments.ixion), variants,
+                        arguments.rust_peers, say)
     except PackageNotFoundError as error:
         say(f"{error}: {NEEDED}")
         return 2

@@ -1,5 +1,5 @@
 //! int8 convolutions and products compared with `f32`, on one thread. The efficiencies of the layers are based on these
-//! measurements.
+//! measurements: `i8` is row-major, `bytes` has channels innermost and packed weights.
 //!
 //! ```sh
 //! cargo bench --bench int8
@@ -9,13 +9,18 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ixion::Limits;
+use ixion::kernels::blocked::BlockedShape;
 use ixion::kernels::conv::{ConvPlan, ConvShape, Factors};
 use ixion::kernels::gemm::gemm;
 use ixion::kernels::quantization::{Quantization, Requantization};
-use ixion::kernels::quantized::{ByColumn, ByRow, Int8Conv, Rows, Strips, centered, product};
+use ixion::kernels::quantized::{
+    ByColumn, ByRow, ByteConv, BytePanels, ByteWeights, Bytes, ChannelFactors, Finish, Int8Conv, Outputs,
+    PanelKind, Rows, Strips, ZeroPoint, centered, multiply_bytes, product,
+};
 use ixion::kernels::window::Window;
 use ndarray::Array2;
 use std::hint::black_box;
+use std::sync::Arc;
 
 const LIMITS: Limits = Limits {
     max_tensor_bytes: u64::MAX,
@@ -37,6 +42,14 @@ fn int8s(count: usize) -> Vec<i8> {
 
 fn floats(count: usize) -> Vec<f32> {
     int8s(count).into_iter().map(f32::from).collect()
+}
+
+/// Packed weights, in the order of `int8s`.
+fn packed(kind: PanelKind) -> ByteWeights {
+    let values = int8s(kind.outputs() * kind.depth());
+    let panels = BytePanels::new(kind, |output, k| values[output * kind.depth() + k]).unwrap();
+    let factors = ChannelFactors { start: 0, offset: 0.0, multiplier: 1e-3 };
+    ByteWeights::new(Arc::new(panels), ZeroPoint::I8(0), |_| factors)
 }
 
 /// Channels, output channels, groups, length of both axes, kernel and stride.
@@ -79,6 +92,20 @@ fn convolutions(c: &mut Criterion) {
                 conv.run(&input, &weight, &how, &mut output, &LIMITS).unwrap();
             });
         });
+        let conv = ByteConv::new(BlockedShape {
+            channels,
+            out_channels,
+            groups,
+            lens: [len; 2],
+            windows: [window; 2],
+        });
+        let weights = packed(conv.kind());
+        group.bench_function("bytes", |b| {
+            b.iter(|| {
+                let (input, output) = (Bytes::from(black_box(&input[..])), Outputs::I8(&mut output));
+                conv.run(input, &weights, &Finish::NONE, output, &LIMITS).unwrap();
+            });
+        });
         group.finish();
     }
 }
@@ -100,6 +127,13 @@ fn products(c: &mut Criterion) {
             b.iter(|| {
                 let x = Rows::new(&centered(black_box(&x), 0), [rows, depth]);
                 product(&x, &strips, &how, &mut y, &LIMITS).unwrap();
+            });
+        });
+        let weights = packed(PanelKind::Product { groups: 1, outputs, depth });
+        group.bench_function("bytes", |b| {
+            b.iter(|| {
+                let (x, y) = (Bytes::from(black_box(&x[..])), Outputs::I8(&mut y));
+                multiply_bytes(rows, x, &weights, &Finish::NONE, y, &LIMITS).unwrap();
             });
         });
         group.finish();

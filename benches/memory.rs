@@ -2,7 +2,8 @@
 //! note.
 //!
 //! Opening only builds an index and should need little memory, whatever the size of the archive. A run should need at most the
-//! weights in use and 1.2 times the largest set of simultaneously live activations.
+//! weights in use and 1.2 times the largest set of simultaneously live activations. Many runs of a plan with pictures of ever
+//! other sizes should keep no more than few.
 //!
 //! The C library keeps freed blocks, which count as resident. With `MALLOC_MMAP_THRESHOLD_=131072`, glibc returns large blocks
 //! immediately, so that only memory in use is measured.
@@ -10,6 +11,7 @@
 #![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot run should stop")]
 
 use ixion::Limits;
+use ixion::engine::{Builder, Model};
 use ixion::graph::{RuntimeGraph, default_bin_path};
 use ixion::pnnx::Graph;
 use ixion::tensor::{DType, Tensor};
@@ -66,11 +68,44 @@ fn run() {
     }
 }
 
+/// Runs a plan with pictures of ever other sizes: the resident size after so many runs, as lines of a table in Markdown.
+fn changing_shapes() {
+    const RUNS: usize = 1000;
+    let param = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/shapes_unet/shapes_unet.pnnx.param");
+    let plan = Builder::new(param).with_threads(2).build().expect("the model is right");
+    let mut model = Model::from_plan(plan).expect("there is memory");
+    println!(
+        "| runs of shapes_unet | different sizes | resident, MB | at most until then, MB |\n| --: | --: | --: | --: |"
+    );
+    let mut sizes = std::collections::BTreeSet::new();
+    for run in 1..=RUNS {
+        // All sides from 64 to 512 in steps of 16, and nearly all pairs of them; the largest first, as the arena keeps its size.
+        let [height, width] = [(run - 1) * 7, (run - 1) * 11 + (run - 1) / 29].map(|at| 512 - 16 * (at % 29));
+        sizes.insert((height, width));
+        let picture = Tensor::ones(DType::F32, &[1, 3, height, width]).expect("there is memory");
+        model.run(&[picture]).expect("the model runs");
+        if [1, 3, 10, 30, 100].contains(&run) || run % 200 == 0 {
+            let [resident, peak] = ["VmRSS", "VmHWM"].map(|key| status(key).unwrap_or(f64::NAN) / MB);
+            println!("| {run} | {} | {resident:.1} | {peak:.1} |", sizes.len());
+        }
+    }
+}
+
+/// What is measured, each in a process of its own: memory that one part has freed would count for the next.
+const PARTS: [(&str, fn()); 3] = [("open", open), ("run", run), ("shapes", changing_shapes)];
+
 fn main() {
     if status("VmHWM").is_none() {
         println!("this system has no /proc/self/status; nothing was measured");
         return;
     }
-    open();
-    run();
+    let wanted = std::env::args().nth(1);
+    if let Some((_, measure)) = PARTS.iter().find(|(name, _)| wanted.as_deref() == Some(name)) {
+        return measure();
+    }
+    let program = std::env::current_exe().expect("a program has a path");
+    for (name, _) in PARTS {
+        let ended = std::process::Command::new(&program).arg(name).status().expect("the program starts");
+        assert!(ended.success(), "{name}: {ended}");
+    }
 }

@@ -1,11 +1,12 @@
 """Writes a network in the format of every runtime, with its input and PyTorch's output.
 
-    python benches/compare/make.py FOLDER NAME
+    python benches/compare/make.py FOLDER NETWORK [BATCH]
 
 Each network has its own process, which keeps the memory of the driver small and isolates failures.
 
-FOLDER/NAME gets `NAME.pt` (TorchScript), `NAME.pnnx.param` and `NAME.pnnx.bin`, `NAME.onnx`, `NAME.ncnn.param` and
-`NAME.ncnn.bin` in f32, `in_0.npy`, `out_0.npy`, and `made.json`: versions, and why a format is missing.
+FOLDER/NAME, where NAME is NETWORK or NETWORK_batchBATCH, gets `NAME.pt` (TorchScript), `NAME.pt2` (`torch.export`),
+`NAME.pnnx.param` and `NAME.pnnx.bin`, `NAME.onnx`, `NAME.mnn`, `NAME.ncnn.param` and `NAME.ncnn.bin` in f32, `in_0.npy`,
+`out_0.npy`, and `made.json`: versions, and why a format is missing.
 """
 
 import json
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from compare import nets  # noqa: E402
-from compare.recipe import OPSET, SEED, recipe  # noqa: E402
+from compare.recipe import OPSET, SEED, folder_name, recipe  # noqa: E402
 
 # PNNX's folding may round differently; a larger difference means that the network differs.
 TOLERANCE = 1e-3
@@ -54,16 +55,28 @@ def to_pnnx(traced: Path, x: Tensor) -> None:
             raise RuntimeError(f"PNNX wrote no .{ending}, exit code {done.returncode}: {done.stdout[-500:]}")
 
 
+def to_mnn(onnx: Path) -> None:
+    """MNN's file, in the folder of the ONNX file."""
+    path = onnx.with_suffix(".mnn")
+    command = [Path(sys.executable).with_name("mnnconvert"), "-f", "ONNX", "--modelFile", onnx, "--MNNModel", path,
+               "--bizCode", "compare"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+    if not path.is_file():
+        raise RuntimeError(f"mnnconvert wrote no file, exit code {done.returncode}: {done.stdout[-500:]}")
+
+
 def wanted(name: str) -> list[str]:
     """The files that the runtimes read."""
-    return [f"{name}.{ending}" for ending in ("pt", "onnx", "pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")]
+    endings = ("pt", "pt2", "onnx", "mnn", "pnnx.param", "pnnx.bin", "ncnn.param", "ncnn.bin")
+    return [f"{name}.{ending}" for ending in endings]
 
 
-def make(name: str, folder: Path) -> dict:
+def make(network_name: str, batch: int, folder: Path) -> dict:
     """Writes the folder of one network; returns the reasons for missing formats, by format."""
+    name = folder.name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "made.json").unlink(missing_ok=True)
-    network, x = nets.prepare(name, SEED)
+    network, x = nets.prepare(network_name, SEED, batch)
     missing = {}
     with torch.no_grad(), tempfile.TemporaryDirectory(dir=folder) as scratch:
         scratch = Path(scratch)
@@ -73,7 +86,9 @@ def make(name: str, folder: Path) -> dict:
         script = torch.jit.trace(network, x, check_trace=False)
         script.save(traced)
         torch.testing.assert_close(script(x), output, rtol=TOLERANCE, atol=TOLERANCE)
-        steps = {"onnx": lambda: to_onnx(network, x, scratch / f"{name}.onnx"), "pnnx": lambda: to_pnnx(traced, x)}
+        onnx = scratch / f"{name}.onnx"
+        steps = {"pt2": lambda: torch.export.save(torch.export.export(network, (x,)), scratch / f"{name}.pt2"),
+                 "onnx": lambda: to_onnx(network, x, onnx), "mnn": lambda: to_mnn(onnx), "pnnx": lambda: to_pnnx(traced, x)}
         for step, run in steps.items():
             try:
                 run()
@@ -95,9 +110,11 @@ def make(name: str, folder: Path) -> dict:
 
 
 def main() -> None:
-    folder, name = Path(sys.argv[1]).resolve(), sys.argv[2]
+    folder, network = Path(sys.argv[1]).resolve(), sys.argv[2]
+    batch = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    name = folder_name(network, batch)
     warnings.filterwarnings("ignore")
-    for step, reason in make(name, folder / name).items():
+    for step, reason in make(network, batch, folder / name).items():
         print(f"{name}: no {step}: {reason}", file=sys.stderr)
 
 

@@ -100,7 +100,7 @@ def measure(peers: list[Peer], folder: Path, threads: int, rounds: int, seconds:
                 medians.setdefault(name, []).append(statistics.median(times))
         for name, (process, count) in running.items():
             results[name] |= summarise(minima[name], medians[name])
-            results[name] |= {"runs": count, "megabytes": process.peak_megabytes()}
+            results[name] |= {"runs": count, "megabytes": process.peak_megabytes(), "idle": process.idle()}
     finally:
         for process, _ in running.values():
             process.close()

@@ -10,9 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON_PEERS = {"onnxruntime": "onnx", "openvino": "onnx", "ncnn": "ncnn.param", "pytorch": "pt"}
+PYTHON_PEERS = {"onnxruntime": "onnx", "openvino": "onnx", "ncnn": "ncnn.param", "mnn": "mnn", "pytorch": "pt",
+                "inductor": "pt2"}
 RUST_PEERS = {"rten": "onnx", "tract": "onnx"}
 NAMES = ["ixion", *PYTHON_PEERS, *RUST_PEERS]
+PRECISIONS = {"f32": NAMES, "bf16": ["ixion", "openvino", "ncnn", "mnn", "inductor"]}
+"""The runtimes that run an f32 model in a precision."""
 
 
 class BuildError(Exception):
@@ -65,14 +68,14 @@ def locked(package: str) -> str:
     return lines[at + 1].split('"')[1]
 
 
-def python_peer(name: str) -> Peer:
+def python_peer(name: str, precision: str) -> Peer:
     worker = str(ROOT / "benches/compare/worker.py")
-    package = {"pytorch": "torch"}.get(name, name)
-    return Peer(name, (sys.executable, worker, name), PYTHON_PEERS[name], version(package))
+    package = {"pytorch": "torch", "inductor": "torch", "mnn": "MNN"}.get(name, name)
+    return Peer(name, (sys.executable, worker, name, "--precision", precision), PYTHON_PEERS[name], version(package))
 
 
-def collect(names: list[str], target: Path | None, ixions: dict[str, str], variants: dict[str, list[str]],
-            rust: str | None, say: Callable[[str], None]) -> list[Peer]:
+def collect(names: list[str], precision: str, target: Path | None, ixions: dict[str, str],
+            variants: dict[str, list[str]], rust: str | None, say: Callable[[str], None]) -> list[Peer]:
     """The peers of these names, built where they are ours or Rust's.
 
     `ixions` are programs that were built before, by name; without any, that of this source is built and called `ixion`.
@@ -86,11 +89,12 @@ def collect(names: list[str], target: Path | None, ixions: dict[str, str], varia
             version_of = {"ixion": ixion_version()}
         else:
             version_of = {name: str(Path(path).resolve()) for name, path in ixions.items()}
-        found += [Peer(name, (path,), "pnnx.param", version_of[name]) for name, path in ixions.items()]
+        rounding = [] if precision == "f32" else ["--precision", precision]
+        found += [Peer(name, (path, *rounding), "pnnx.param", version_of[name]) for name, path in ixions.items()]
         first = found[0]
         found += [Peer(name, (*first.command, *extra), first.ending, first.version)
                   for name, extra in variants.items()]
-    found += [python_peer(name) for name in names if name in PYTHON_PEERS]
+    found += [python_peer(name, precision) for name in names if name in PYTHON_PEERS]
     wanted = [name for name in names if name in RUST_PEERS]
     if wanted and rust is None:
         say("building rten and tract")

@@ -5,6 +5,7 @@ import queue
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 LIMIT = 300.0
@@ -82,6 +83,21 @@ class Process:
             return int(self.ask("memory")[0]) / 1e6
         except PeerError:
             return None
+
+    def idle(self, seconds: float = 0.5) -> float | None:
+        """The share of a core that its threads use while it waits; None if unknown."""
+        try:
+            before = self.ticks()
+            time.sleep(seconds)
+            return (self.ticks() - before) / (seconds * os.sysconf("SC_CLK_TCK"))
+        except (OSError, ValueError):
+            return None
+
+    def ticks(self) -> int:
+        """The processor time that it has used, in clock ticks."""
+        # The name of the program, in parentheses, may contain spaces.
+        words = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return int(words[11]) + int(words[12])
 
     def close(self) -> None:
         try:

@@ -83,15 +83,16 @@ def overview(document: dict) -> str:
 
 
 def starts(rows: dict[str, dict], names: list[str]) -> str:
-    """Loading, the first run, and memory."""
+    """Loading, the first run, memory, and what threads use while nothing runs."""
     def text(entry: dict | None) -> str:
         if entry is None or entry["status"] != "fine":
             return ""
         memory = f"{entry['megabytes']:.0f}" if entry["megabytes"] is not None else "?"
-        return f"{entry['load_ms']:.0f} + {milliseconds(entry['first_ms'])} / {memory}"
+        idle = "" if not entry.get("idle") else f" / {100 * entry['idle']:.0f} %"
+        return f"{entry['load_ms']:.0f} + {milliseconds(entry['first_ms'])} / {memory}{idle}"
 
     lines = [[model, *(text(row.get(name)) for name in names)] for model, row in rows.items()]
-    return table(["load + first run, ms / peak MB", *names], lines)
+    return table(["load + first run, ms / peak MB / processor while idle, if any", *names], lines)
 
 
 def reasons(results: dict) -> list[str]:
@@ -108,7 +109,8 @@ def markdown(document: dict) -> str:
     own = next((name for name in names if peers[name]["ixion"]), None)
     rivals = [name for name in names if not peers[name]["ixion"]]
     versions = ", ".join(f"{name} {peer['version']}" for name, peer in peers.items())
-    parts = [f"{machine['processor']}, {machine['cores']} cores; f32, batch 1; {machine['date']}",
+    parts = [f"{machine['processor']}, {machine['cores']} cores; {document['precision']}, batch {document['batch']}; "
+             f"{machine['date']}",
              f"{versions}", "A time is the median over rounds of the quickest run in each; ± is half of what lies "
              "between the extreme rounds. The ratio is Ixion's time over that of the best peer: below 1 Ixion is quicker."]
     if len(document["threads"]) > 1:

@@ -1,6 +1,6 @@
 """Runtimes with Python packages, with the protocol of `benches/compare.py` described in `protocol.rs`.
 
-    python benches/compare/worker.py onnxruntime|openvino|ncnn|pytorch --threads N
+    python benches/compare/worker.py onnxruntime|openvino|ncnn|mnn|pytorch|inductor --threads N [--precision bf16]
 """
 
 import argparse
@@ -14,9 +14,11 @@ import numpy as np
 class OnnxRuntime:
     """All graph optimisations; input and output bound once, so that a run copies neither."""
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, precision: str):
         import onnxruntime
 
+        if precision != "f32":
+            raise RuntimeError(f"its f32 models are not rounded to {precision}")
         self.package = onnxruntime
         self.options = onnxruntime.SessionOptions()
         self.options.intra_op_num_threads = threads
@@ -41,14 +43,14 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    """For the latency of one request at a time, all in f32. Output tensors stay those of the request."""
+    """For the latency of one request at a time. Output tensors stay those of the request."""
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, precision: str):
         import openvino
 
         self.core = openvino.Core()
         self.tensor = openvino.Tensor
-        self.settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+        self.settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
                          "PERFORMANCE_HINT": "LATENCY"}
 
     def load(self, model: Path, inputs: list[np.ndarray]) -> None:
@@ -66,12 +68,12 @@ class OpenVino:
 
 
 class Ncnn:
-    """All in f32, with memory pools as in its own benchmark. There is no batch axis."""
+    """With memory pools as in its own benchmark. There is no batch axis."""
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, precision: str):
         import ncnn
 
-        self.package, self.threads = ncnn, threads
+        self.package, self.threads, self.precision = ncnn, threads, precision
         self.pools = ncnn.UnlockedPoolAllocator(), ncnn.PoolAllocator()
 
     def load(self, model: Path, inputs: list[np.ndarray]) -> None:
@@ -79,10 +81,13 @@ class Ncnn:
         option = self.net.opt
         option.num_threads = self.threads
         option.blob_allocator, option.workspace_allocator = self.pools
-        option.use_vulkan_compute = option.use_bf16_storage = False
+        option.use_vulkan_compute = False
+        option.use_bf16_storage = self.precision == "bf16"
         option.use_fp16_packed = option.use_fp16_storage = option.use_fp16_arithmetic = False
         if self.net.load_param(str(model)) or self.net.load_model(str(model.with_suffix(".bin"))):
             raise RuntimeError("ncnn cannot load it")
+        if any(array.shape[0] != 1 for array in inputs):
+            raise RuntimeError("ncnn has no batch axis")
         # ncnn does not support i64.
         arrays = [array.astype(np.int32) if array.dtype == np.int64 else array for array in inputs]
         # A Mat created from an array only points to the array's data.
@@ -101,12 +106,46 @@ class Ncnn:
         return np.array(self.result)
 
 
+class Mnn:
+    """As a module whose shapes are fixed, so that it resizes nothing in a run."""
+
+    def __init__(self, threads: int, precision: str):
+        import MNN.expr
+        import MNN.nn
+
+        self.expr, self.nn = MNN.expr, MNN.nn
+        self.settings = {"backend": "CPU", "numThread": threads,
+                         "precision": {"f32": "high", "bf16": "lowBF"}[precision]}
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        expr = self.expr
+        self.manager = self.nn.create_runtime_manager((self.settings,))
+        names = [f"in{index}" for index in range(len(inputs))]
+        self.net = self.nn.load_module_from_file(str(model), names, ["out0"], runtime_manager=self.manager,
+                                                 shape_mutable=False, rearrange=True)
+        # MNN does not support i64.
+        arrays = [array.astype(np.int32) if array.dtype == np.int64 else array for array in inputs]
+        kinds = {"float32": expr.float, "int32": expr.int}
+        self.inputs = [expr.placeholder(list(array.shape), expr.NCHW, kinds[array.dtype.name]) for array in arrays]
+        for place, array in zip(self.inputs, arrays, strict=True):
+            place.write(array)
+
+    def run(self) -> None:
+        # Outputs are computed when they are read.
+        self.result = self.expr.convert(self.net.onForward(self.inputs)[0], self.expr.NCHW).read()
+
+    def output(self) -> np.ndarray:
+        return np.array(self.result)
+
+
 class PyTorch:
     """TorchScript, frozen and with oneDNN's layouts where `optimize_for_inference` supports them."""
 
-    def __init__(self, threads: int):
+    def __init__(self, threads: int, precision: str):
         import torch
 
+        if precision != "f32":
+            raise RuntimeError(f"a frozen f32 module is not rounded to {precision}")
         self.torch = torch
         torch.set_num_threads(threads)
         torch.set_num_interop_threads(1)
@@ -127,7 +166,33 @@ class PyTorch:
         return self.result.contiguous().numpy()
 
 
-PEERS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "pytorch": PyTorch}
+class Inductor:
+    """A program of `torch.export`, compiled for its shapes with its weights as constants, which is what it does best."""
+
+    def __init__(self, threads: int, precision: str):
+        import torch
+        import torch._inductor.config
+
+        self.torch, self.precision = torch, precision
+        torch.set_num_threads(threads)
+        torch._inductor.config.freezing = True
+
+    def load(self, model: Path, inputs: list[np.ndarray]) -> None:
+        torch = self.torch
+        self.module = torch.compile(torch.export.load(model).module(), dynamic=False)
+        self.inputs = [torch.from_numpy(array) for array in inputs]
+        self.run()
+
+    def run(self) -> None:
+        with self.torch.no_grad(), self.torch.autocast("cpu", self.torch.bfloat16, enabled=self.precision == "bf16"):
+            self.result = self.module(*self.inputs)
+
+    def output(self) -> np.ndarray:
+        return self.result.float().contiguous().numpy()
+
+
+PEERS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "ncnn": Ncnn, "mnn": Mnn, "pytorch": PyTorch,
+         "inductor": Inductor}
 
 
 def nanoseconds(run) -> int:
@@ -163,8 +228,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     arguments = parser.parse_args()
-    peer = PEERS[arguments.peer](arguments.threads)
+    peer = PEERS[arguments.peer](arguments.threads, arguments.precision)
     for line in sys.stdin:
         request, *words = line.rstrip("\n").split("\t")
         try:

@@ -3,7 +3,7 @@
 use super::model::ModelArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
-use ixion::graph::{default_bin_path, restore_losses};
+use ixion::graph::{default_bin_path, restore_losses, widen_weights};
 use ixion::pnnx::Graph;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,8 @@ pub(crate) struct ConvertArgs {
 impl ConvertArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let limits = limits.start();
-        let graph = self.model.load(&limits)?;
+        let mut graph = self.model.load(&limits)?;
+        widen_weights(&mut graph).map_err(Failure::failed)?;
         // Before anything is written: some operators may have no counterpart.
         let python = match &self.python {
             Some(path) => Some((path, self.source(path, &graph)?)),

@@ -113,9 +113,12 @@ impl EngineArgs {
             }
             Some(Interpret::Optimised) => {
                 let registry = source.registry().clone();
+                let is_random = source.has_random_weights();
                 let mut file = source.into_pnnx()?;
                 let unchanged = RuntimeGraph::from_pnnx(file.clone()).with_limits(limits.clone());
-                let warnings = contradictions_in(unchanged.with_registry(registry.clone()));
+                let unchanged = unchanged.with_registry(registry.clone());
+                let unchanged = if is_random { unchanged.with_random_weights(0) } else { unchanged };
+                let warnings = contradictions_in(unchanged);
                 let known =
                     PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
                 passes(&self.without)?.run(&mut file, known)?;

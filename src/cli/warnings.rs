@@ -30,7 +30,7 @@ fn warning(warning: &Contradiction) -> Value {
             object["recorded"] = format!("{dims} {dtype}").into();
             object["computed"] = computed.to_string().into();
         }
-        Evidence::Itself { operand } | Evidence::Product { operand } => {
+        Evidence::Itself { operand } | Evidence::Product { operand } | Evidence::Written { operand } => {
             object["operand"] = operand.clone().into();
         }
         _ => {}

@@ -162,7 +162,8 @@ impl Builder {
     }
 
     /// Also selects tactics whose results are much less exact than those of a layer's general tactic, where they are faster:
-    /// `winograd-6x6`, with about ten times the rounding error. Default: tactics with at most three times the error.
+    /// `winograd-6x6`, with about ten times the rounding error. Default: tactics with at most
+    /// [three times](super::MAX_ROUNDING) the error.
     #[must_use]
     pub fn with_fast_tactics(mut self) -> Self {
         self.settings.is_fast = true;
@@ -248,10 +249,11 @@ impl Builder {
             self.settings.tuner = Some(Tuner::new(cache, pool(self.threads)?, self.limits.clone()));
         }
         let path = self.source.path().map(PathBuf::from);
+        let is_random = self.source.has_random_weights();
         let file = self.read()?;
         self.settings.check_scales(&file)?;
         self.try_plugins(&file, path.as_deref())?;
-        let warnings = self.contradictions(&file, path.as_deref());
+        let warnings = self.contradictions(&file, path.as_deref(), is_random);
         let (graph, statistics) = self.improve(file)?;
         let card = self.card.or_else(|| adjacent_card(path.as_deref()?, &self.limits));
         let parts = Parts {
@@ -276,8 +278,8 @@ impl Builder {
 
 impl Builder {
     /// The operators that contradict what the file records. Layers of plugins are not created for this, so nothing is known of a
-    /// model that has any.
-    fn contradictions(&self, file: &pnnx::Graph, path: Option<&Path>) -> Vec<Contradiction> {
+    /// model that has any. Weights that are random say nothing.
+    fn contradictions(&self, file: &pnnx::Graph, path: Option<&Path>, is_random: bool) -> Vec<Contradiction> {
         let is_recorded = |operand: &pnnx::OperandId| file.operand(*operand).shape().is_some();
         let mut outputs = file.operators().filter(|(_, operator)| !operator.inputs().is_empty());
         let says_something = outputs.any(|(_, operator)| operator.outputs().iter().any(is_recorded));
@@ -285,7 +287,8 @@ impl Builder {
             return Vec::new();
         }
         let graph = RuntimeGraph::from_pnnx(file.clone()).with_registry(self.registry.clone());
-        contradictions_in(graph.with_limits(self.limits.clone()).with_path(path))
+        let graph = graph.with_limits(self.limits.clone()).with_path(path);
+        contradictions_in(if is_random { graph.with_random_weights(0) } else { graph })
     }
 
     /// If there is a deadline, creates the layers of plugins and infers their shapes once, to detect a plugin that never

@@ -5,6 +5,7 @@ mod planning;
 use super::device::DeviceState;
 use super::prepared::Prepared;
 use super::run::Execution;
+use super::spares::Spares;
 use super::state::{State, cloned};
 use super::threads::within;
 use super::{EngineError, Plan, Trace};
@@ -81,6 +82,7 @@ impl<'p> Context<'p> {
             device,
             dynamic: vec![None; plan.graph.operands().len()],
             workspace: Workspace::new()?,
+            spares: Spares::default(),
         };
         let buffers = vec![None; plan.outputs.len()];
         let (prepared, cancel) = (Vec::new(), CancelToken::default());

@@ -31,6 +31,7 @@ mod builder;
 pub mod calibration;
 mod context;
 mod device;
+mod dynamic;
 mod error;
 pub mod file;
 mod many;
@@ -43,6 +44,7 @@ mod request;
 mod run;
 #[doc(hidden)]
 pub mod selection;
+mod spares;
 mod state;
 mod threads;
 mod trace;
@@ -61,7 +63,7 @@ pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};
 #[doc(inline)]
-pub use selection::{Candidate, Formats, Selection, SupportedFormats};
+pub use selection::{Candidate, Formats, Inexact, MAX_ROUNDING, Selection, SupportedFormats};
 pub use trace::{StepTrace, Trace};
 #[doc(inline)]
 pub use tuning::TimingCache;

@@ -30,7 +30,8 @@ pub(super) struct Job {
     /// The operator's position.
     pub(super) operator: usize,
     pub(super) action: Action,
-    /// The inputs; of a job in place, all but the one that is overwritten.
+    /// The places of the inputs; of a job in place, of all but the one that is overwritten. Tensors of a dynamic job that have
+    /// no place are left out, here and in `writes`.
     pub(super) reads: SmallVec<[Place; 3]>,
     pub(super) writes: SmallVec<[Place; 1]>,
     pub(super) workspace: Range<usize>,
@@ -71,9 +72,11 @@ fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job
     // A layer that panics here panics in the next call as well, whose error names the operator.
     let is_pointwise =
         operator.layer().is_some_and(|layer| catch_panic(|| Ok(layer.is_pointwise())).unwrap_or(false));
+    // The shapes of a dynamic job are inferred from its tensors.
+    let is_unrolled = is_pointwise && step.action != Action::Dynamic;
     let place = |operand: &OperandIndex| {
         let place = memory.places.get(operand.position()).copied().flatten()?;
-        let layout = if is_pointwise { place.layout.unrolled().ok()? } else { place.layout };
+        let layout = if is_unrolled { place.layout.unrolled().ok()? } else { place.layout };
         Some(Place { layout, ..place })
     };
     let overwritten = match step.action {
@@ -82,21 +85,13 @@ fn job(graph: &RuntimeGraph, memory: &MemoryPlan, position: usize) -> Option<Job
         Action::Forward | Action::Dynamic => None,
     };
     let inputs = operator.inputs().iter().enumerate().filter(|(input, _)| Some(*input) != overwritten);
-    let (reads, writes) = if step.action == Action::Dynamic {
-        (SmallVec::new(), SmallVec::new())
-    } else {
-        (
-            inputs.filter_map(|(_, input)| place(input)).collect(),
-            operator.outputs().iter().filter_map(place).collect(),
-        )
-    };
     let operands = operator.inputs().iter().chain(operator.outputs());
     let mut devices = operands.map(|&operand| graph.operand(operand).device());
     Some(Job {
         operator: position,
         action: step.action,
-        reads,
-        writes,
+        reads: inputs.filter_map(|(_, input)| place(input)).collect(),
+        writes: operator.outputs().iter().filter_map(place).collect(),
         workspace: step.workspace.clone(),
         is_on_device: devices.any(|device| device == Device::Cuda),
     })

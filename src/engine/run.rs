@@ -1,11 +1,12 @@
 //! Runs the operators of a plan in order.
 
 use super::device::SegmentAction;
+use super::dynamic::{Computation, Input, described, views_of};
 use super::prepared::{Job, Prepared};
 use super::state::State;
 use super::{EngineError, Plan, StepTrace, Trace};
 use crate::Limits;
-use crate::graph::{GraphError, OperandIndex, OperatorIndex, Stage, compute_alone};
+use crate::graph::{GraphError, OperandIndex, OperatorIndex, Stage};
 use crate::memory::{Action, InputBinding, Memory, Root};
 use crate::op::{ForwardContext, Io, LayerError, catch_panic};
 use crate::tensor::{Layout, Shape, Tensor, TensorViewMut};
@@ -142,38 +143,52 @@ impl<'b> Execution<'_, 'b> {
         caught(|| compute().map_err(|error| (Stage::Forward, error)))
     }
 
-    /// Runs an operator on separately allocated tensors, as the interpreter does.
+    /// Runs an operator some of whose tensors are allocated now, because their sizes were unknown before the run.
     fn step_dynamic(&mut self, job: &Job) -> Result<(), Fault> {
-        let operator = &self.plan.graph.operators()[job.operator];
-        let inputs: Result<Vec<Tensor>, Fault> =
-            operator.inputs().iter().map(|&input| self.tensor(input)).collect();
-        let (inputs, workspace) = (inputs?, &mut self.state.workspace);
-        let Some(layer) = &mut self.state.layers[job.operator] else { return Ok(()) };
-        let outputs = caught(|| compute_alone(&mut **layer, &inputs, workspace, self.limits))?;
-        for (output, tensor) in operator.outputs().iter().zip(outputs) {
-            self.state.dynamic[output.position()] = Some(tensor);
+        let (plan, places, limits) = (self.plan, &self.prepared.memory.places, self.limits);
+        let operator = &plan.graph.operators()[job.operator];
+        let State { layers, configured, arena, dynamic, workspace, spares, .. } = &mut *self.state;
+        let Some(layer) = &mut layers[job.operator] else { return Ok(()) };
+        let mut memory =
+            Memory { arena, inputs: self.inputs, outputs: self.outputs, constants: &plan.constants };
+        let lent = memory.borrow(&job.reads, &job.writes, 0..0)?;
+        let (mut readable, mut writable) = (lent.inputs.into_iter(), lent.outputs.into_iter());
+        let released = plan.graph.released_after(job.operator);
+        let mut inputs: SmallVec<[Input<'_>; 4]> = SmallVec::new();
+        for input in operator.inputs() {
+            let held = || dynamic[input.position()].clone();
+            let found = match places[input.position()] {
+                Some(_) => readable.next().map(Input::Placed),
+                None => held().map(Input::Held),
+            };
+            let not_run = || GraphError::NotRun(plan.graph.operand(*input).name().to_owned());
+            inputs.push(found.ok_or_else(not_run)?);
         }
-        for operand in self.plan.graph.released_after(job.operator) {
-            self.state.dynamic[operand.position()] = None;
+        released.iter().for_each(|operand| dynamic[operand.position()] = None);
+        let is_shared = |tensor: &Tensor| dynamic.iter().flatten().any(|other| other.shares_storage(tensor));
+        let inputs: SmallVec<[Input<'_>; 4]> =
+            inputs.into_iter().map(|input| input.or_last(is_shared)).collect();
+        let target = |output: &OperandIndex| places[output.position()].and_then(|_| writable.next());
+        let targets = operator.outputs().iter().map(target).collect();
+        let configured = &mut configured[job.operator];
+        let computed = caught(|| {
+            let metas = described(&plan.graph, operator, &views_of(&inputs));
+            let metas = metas.map_err(|error| (Stage::Infer, error))?;
+            if configured.as_ref() != Some(&metas) {
+                *configured = None;
+                layer.configure(&metas.inputs, &metas.outputs).map_err(|error| (Stage::Configure, error))?;
+                *configured = Some(metas.clone());
+            }
+            let (layer, metas) = (&mut **layer, &metas);
+            let computation = Computation { layer, inputs, targets, metas, workspace, spares, limits };
+            computation.run().map_err(|error| (Stage::Forward, error))
+        })?;
+        for (output, tensor) in operator.outputs().iter().zip(computed) {
+            dynamic[output.position()] = tensor;
         }
+        // Outputs that no operator reads.
+        released.iter().for_each(|operand| dynamic[operand.position()] = None);
         Ok(())
-    }
-
-    /// The value of an operand, wherever it is stored.
-    fn tensor(&mut self, operand: OperandIndex) -> Result<Tensor, Fault> {
-        if let Some(tensor) = &self.state.dynamic[operand.position()] {
-            return Ok(tensor.clone());
-        }
-        let Some(place) = self.prepared.memory.places[operand.position()] else {
-            let name = self.plan.graph.operand(operand).name().to_owned();
-            return Err(GraphError::NotRun(name).into());
-        };
-        let mut memory = self.memory();
-        let borrowed = memory.borrow(&[place], &[], 0..0)?;
-        match borrowed.inputs.first() {
-            Some(view) => Ok(view.to_tensor()?),
-            None => Err(Fault::Layer(Stage::Forward, LayerError::missing_input(0, 0))),
-        }
     }
 
     /// Copies outputs that are stored elsewhere: views, inputs, constants, and operands that are returned twice.

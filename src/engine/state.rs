@@ -1,6 +1,7 @@
 //! The mutable state of a context.
 
 use super::device::DeviceState;
+use super::spares::Spares;
 use super::{EngineError, Plan};
 use crate::graph::{OperandIndex, RuntimeOperator, Stage};
 use crate::memory::Arena;
@@ -21,6 +22,8 @@ pub(super) struct State {
     pub(super) dynamic: Vec<Option<Tensor>>,
     /// The scratch memory of such operators.
     pub(super) workspace: Workspace,
+    /// Memory for such tensors.
+    pub(super) spares: Spares,
 }
 
 impl State {

@@ -165,7 +165,7 @@ impl Converter<'_> {
         };
         let arguments = self.arguments(operator, creator, &values)?;
         let arguments = self.with_constant_input(operator, creator, arguments)?;
-        let used = self.outputs_in_use(operator).to_vec();
+        let used = self.outputs_in_use(operator);
         let layer =
             self.create((operator, operator.op_type()), creator, &arguments, made.attrs(), Some(&used))?;
         let count =
@@ -277,33 +277,40 @@ impl Converter<'_> {
             }
             let name = self.file.operand(output).name();
             let item = |item| RuntimeOperand::new(format!("{name}.{item}"));
-            let items = (0..self.outputs_in_use(operator).len()).map(item);
+            let items = (0..self.items_of(output).map_or(1, <[_]>::len)).map(item);
             let items = items.map(|item| Value::Tensor(add_operand(&mut self.draft, item))).collect();
             self.draft.values.insert(output, Value::tuple(items));
         }
     }
 
     /// Adds one operand for each output that the layer produces. If the file has a single operand for several outputs, it is a
-    /// tuple.
+    /// tuple; so is the last operand if the file unpacks it.
     fn add_outputs(
         &mut self,
         operator: &pnnx::Operator,
         wanted: usize,
     ) -> Result<Vec<OperandIndex>, GraphError> {
         match operator.outputs() {
-            outputs if outputs.len() == wanted && !(wanted == 1 && self.is_unpacked(outputs[0])) => {
+            outputs
+                if outputs.len() == wanted && outputs.last().is_none_or(|last| !self.is_unpacked(*last)) =>
+            {
                 let add = |&output: &OperandId| add_tensor(&mut self.draft, self.file, output);
                 Ok(outputs.iter().map(add).collect())
             }
-            [tuple] if wanted <= MAX_OUTPUTS => {
+            [others @ .., tuple]
+                if (others.len()..=MAX_OUTPUTS).contains(&wanted)
+                    && (others.is_empty() || self.is_unpacked(*tuple)) =>
+            {
+                let add = |&output: &OperandId| add_tensor(&mut self.draft, self.file, output);
+                let mut added: Vec<OperandIndex> = others.iter().map(add).collect();
                 let name = self.file.operand(*tuple).name();
                 let mut item =
                     |item| add_operand(&mut self.draft, RuntimeOperand::new(format!("{name}.{item}")));
-                let items: Vec<OperandIndex> = (0..wanted).map(&mut item).collect();
-                self.draft
-                    .values
-                    .insert(*tuple, Value::tuple(items.iter().map(|&item| Value::Tensor(item)).collect()));
-                Ok(items)
+                let items: Vec<OperandIndex> = (0..wanted - others.len()).map(&mut item).collect();
+                let values = items.iter().map(|&item| Value::Tensor(item)).collect();
+                self.draft.values.insert(*tuple, Value::tuple(values));
+                added.extend(items);
+                Ok(added)
             }
             outputs => {
                 let source = LayerError::OutputCount { wanted, found: outputs.len() };

@@ -28,6 +28,7 @@ mod runtime;
 #[doc(hidden)]
 pub mod sort;
 mod trace;
+mod widened;
 
 pub(crate) use change::{Change, Inserted, OperandFormat, Unfit};
 pub(crate) use control::resolve as resolve_control;
@@ -44,8 +45,9 @@ pub use outline::Outline;
 pub(crate) use quantization::resolve as resolve_quantization;
 #[doc(hidden)]
 pub use release::{last_user, releases};
-pub(crate) use run::compute_alone;
+pub(crate) use run::check_returned;
 pub use runtime::{BuildState, RuntimeGraph, default_bin_path};
 #[doc(hidden)]
 pub use sort::topological_order;
 pub use trace::{LayerTrace, Trace};
+pub use widened::widen_weights;

@@ -258,20 +258,6 @@ impl RuntimeOperator {
     }
 }
 
-/// Runs one layer on tensors outside of a graph, in the same way as the interpreter.
-///
-/// # Errors
-/// Returns the stage in which the layer failed, and its error.
-pub(crate) fn compute_alone(
-    layer: &mut dyn CpuLayer,
-    inputs: &[Tensor],
-    workspace: &mut Workspace,
-    limits: &Limits,
-) -> Result<Vec<Tensor>, (Stage, LayerError)> {
-    let live = LiveMemory::default();
-    Computation { layer, inputs, workspace, limits, live: &live }.run(&mut None)
-}
-
 /// One run of one layer.
 struct Computation<'a> {
     layer: &'a mut dyn CpuLayer,
@@ -394,21 +380,33 @@ impl Computation<'_> {
     /// Checks that outputs allocated by the layer match the inferred shapes and types, and are within the limits.
     fn checked(&self, outputs: Vec<Tensor>, inferred: &[TensorMeta]) -> Staged<Vec<Tensor>> {
         self.check_count(outputs.len())?;
-        for (output, meta) in outputs.iter().zip(inferred) {
-            let fits = |(dim, &len): (&crate::tensor::Dim, &usize)| dim.fixed().is_none() || *dim == len;
-            let shape = output.shape();
-            let same = output.dtype() == meta.dtype() && shape.rank() == meta.rank();
-            if !same || !meta.dims().iter().zip(shape.iter()).all(fits) {
-                let found = format!("{shape} {}", output.dtype());
-                let error = LayerError::BrokenPromise { wanted: meta.to_string(), found };
-                return Err((Stage::Forward, error));
-            }
-        }
+        check_returned(&outputs, inferred).map_err(at(Stage::Forward))?;
         let bytes = outputs.iter().map(|output| output.storage_bytes() as u64);
         let total = bytes.fold(self.live.bytes(), u64::saturating_add);
         self.limits.check_total("the activations", total).map_err(at(Stage::Forward))?;
         Ok(outputs)
     }
+}
+
+/// Checks that tensors that a layer allocated have the inferred shapes and types.
+///
+/// # Errors
+/// [`LayerError::BrokenPromise`].
+pub(crate) fn check_returned(outputs: &[Tensor], inferred: &[TensorMeta]) -> Result<(), LayerError> {
+    if outputs.len() != inferred.len() {
+        let (wanted, found) = (format!("{} outputs", inferred.len()), outputs.len().to_string());
+        return Err(LayerError::BrokenPromise { wanted, found });
+    }
+    for (output, meta) in outputs.iter().zip(inferred) {
+        let fits = |(dim, &len): (&crate::tensor::Dim, &usize)| dim.fixed().is_none() || *dim == len;
+        let shape = output.shape();
+        let same = output.dtype() == meta.dtype() && shape.rank() == meta.rank();
+        if !same || !meta.dims().iter().zip(shape.iter()).all(fits) {
+            let found = format!("{shape} {}", output.dtype());
+            return Err(LayerError::BrokenPromise { wanted: meta.to_string(), found });
+        }
+    }
+    Ok(())
 }
 
 fn check_promise(wanted: &Shape, found: &Shape) -> Staged<()> {

@@ -112,6 +112,12 @@ impl RuntimeGraph {
         Self { random_weights: Some(seed), ..self }
     }
 
+    /// Returns true if the weights are random, and so not those of the model.
+    #[doc(hidden)]
+    pub fn has_random_weights(&self) -> bool {
+        self.random_weights.is_some()
+    }
+
     /// Loads and runs within these limits.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {

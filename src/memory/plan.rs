@@ -229,7 +229,8 @@ fn requests(problem: &Problem<'_>, values: &Values, device: Device) -> Vec<(Requ
     let mut requests: Vec<_> = activations.collect();
     for (step, (&bytes, action)) in problem.workspaces.iter().zip(&values.actions).enumerate() {
         let is_here = problem.graph.operator(OperatorIndex::new(step)).device() == device;
-        if bytes > 0 && *action != Action::Nothing && is_here {
+        let is_in_arena = !matches!(action, Action::Nothing | Action::Dynamic);
+        if bytes > 0 && is_in_arena && is_here {
             let bytes = on(device, bytes);
             requests.push((Request { bytes, first: step, last: step }, Holds::Workspace(step)));
         }

@@ -204,6 +204,24 @@ fn operators_of_unknown_shape_are_dynamic_and_others_are_not() {
 }
 
 #[test]
+fn what_has_a_known_size_again_is_planned_again() {
+    let planned = of_x(
+        "aten::nonzero a 1 1 x a
+        Tensor.to b 1 1 a b dtype=torch.float
+        torch.sum c 1 1 b c dim=(0)
+        torch.cumsum d 1 1 c d dim=0
+        F.tanh e 1 1 d e
+        pnnx.Output out 2 0 b e",
+    );
+    assert_eq!(["a", "b", "c"].map(|name| planned.action(name)), [Action::Dynamic; 3]);
+    assert_eq!([planned.action("d"), planned.action("e")], [Action::Forward, Action::InPlace { input: 0 }]);
+    assert!(matches!(planned.root("c"), Root::Arena { bytes: 8, .. }), "{:?}", planned.root("c"));
+    assert_eq!(planned.root("e"), Root::Output(1));
+    assert_eq!(planned.plan.places.iter().filter(|place| place.is_none()).count(), 2);
+    assert!(planned.plan.copies.is_empty());
+}
+
+#[test]
 fn scratch_memory_is_in_the_arena_for_its_step_only() {
     let mut planned = plan(
         "pnnx.Input x 0 1 x #x=(1,3,16,16)f32

@@ -28,7 +28,8 @@ pub enum Action {
         /// The position of the input.
         input: usize,
     },
-    /// The shapes are unknown until preceding operators have run: the operator allocates its own tensors.
+    /// The shape of an input or output is unknown until preceding operators have run: tensors without a place are allocated
+    /// one by one.
     Dynamic,
 }
 
@@ -77,6 +78,10 @@ impl Values {
         let shapes = operator.outputs().iter().map(|i| shape_of(problem.metas.get(i.position())?));
         let shapes: Option<Vec<(DType, Shape)>> = shapes.collect();
         let (Some(layer), Some(inputs), Some(shapes)) = (operator.layer(), inputs, shapes) else {
+            // Outputs of known size have places nevertheless, so that operators that read only these are planned again.
+            for output in operator.outputs() {
+                self.define(problem, output.position(), step, None)?;
+            }
             return Ok(Action::Dynamic);
         };
         // A data-dependent layer allocates its outputs itself; they are copied to their places.

@@ -250,7 +250,9 @@ impl Layer for Foreign {
 
 impl CpuLayer for Foreign {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        self.accepts(position, formats)
+        // The interface of plugins has no name for this order.
+        let is_known = |format: &TensorFormat| format.format != Format::ChannelsLast;
+        formats.iter().all(is_known) && self.accepts(position, formats)
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {

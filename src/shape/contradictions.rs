@@ -5,111 +5,15 @@
 //! of a constant or a slice. The book's page on what PNNX gets wrong lists such losses, and how to export without them.
 
 use super::ShapeError;
+use super::evidence::{Contradiction, Evidence};
 use super::rule::check_inputs;
+use super::suspects::suspicion;
 use super::symbols::axis_symbol;
 use super::walk::infer_operator;
-use crate::graph::{
-    OperandIndex, OperatorIndex, OperatorPlace, RuntimeGraph, RuntimeOperand, RuntimeOperator,
-};
-use crate::op::{Category, CpuLayer, Creator, Elements, Properties, TensorMeta, catch_panic};
-use crate::pnnx::{self, Expr, Function};
-use crate::tensor::{DType, Dim};
-use std::fmt;
-
-/// An operator that cannot be what the exported model had in its place.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Contradiction {
-    /// The operator, with its line in the file.
-    pub place: OperatorPlace,
-    /// The reason.
-    pub evidence: Evidence,
-}
-
-/// The reason why an operator cannot be what the exported model had in its place.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Evidence {
-    /// An output of another element type or shape than the file records.
-    Output {
-        /// The position among the operator's outputs.
-        position: usize,
-        /// The name of its operand.
-        operand: String,
-        /// The element type in the file.
-        dtype: DType,
-        /// The shape in the file, which is that of the sample.
-        shape: Vec<pnnx::Dim>,
-        /// What the operator returns for inputs of the recorded shapes.
-        computed: TensorMeta,
-    },
-    /// The difference or the quotient of a tensor and itself. PNNX reads one operand by two names after it has dropped what
-    /// made them differ.
-    Itself {
-        /// The name of the operand.
-        operand: String,
-    },
-    /// A sum with a stored product of a recurrent cell and its constant state. The cell adds the product with its input in place,
-    /// so PNNX stores the sum for its own sample.
-    Product {
-        /// The name of the operand.
-        operand: String,
-    },
-}
-
-/// The page of the book that lists what PNNX loses.
-const PAGE: &str = "What PNNX gets wrong, and what to do";
-
-impl Contradiction {
-    /// The section of the book's page "What PNNX gets wrong, and what to do" that explains the most likely loss, by its title.
-    pub fn section(&self) -> &'static str {
-        let (dtype, shape, computed) = match &self.evidence {
-            Evidence::Output { dtype, shape, computed, .. } => (dtype, shape, computed),
-            Evidence::Itself { .. } => return "Slices of axes of unknown size",
-            Evidence::Product { .. } => return "Constants that change in place",
-        };
-        let op_type = self.place.op_type.as_str();
-        let Properties { elements, category, .. } = Properties::of(op_type);
-        let is_elementwise = matches!(category, Category::Elementwise | Category::Activation);
-        match elements {
-            _ if *dtype != computed.dtype() => "Element types that differ",
-            _ if op_type == "Tensor.index" => "Constant indices with several axes",
-            Elements::Computed if computed.rank() == 0 => "Empty lists of axes",
-            Elements::Computed if is_elementwise && can_become(computed, shape) => "Copies that broadcast",
-            _ if shape.len() != computed.rank() => "Shapes that differ",
-            Elements::Sliced | Elements::Selected => "Slices of axes of unknown size",
-            Elements::Reshaped | Elements::Expanded => "Sizes that are frozen",
-            _ => "Shapes that differ",
-        }
-    }
-
-    /// The contradiction as a warning, with what to do.
-    pub fn message(&self) -> String {
-        let section = self.section();
-        format!(
-            "{self}: PNNX has lost a part of the model, so results may be wrong; see \"{section}\" on the book's page \"{PAGE}\""
-        )
-    }
-}
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.place)?;
-        match &self.evidence {
-            Evidence::Output { position, dtype, shape, computed, .. } => {
-                let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
-                let which = if *position == 0 { String::new() } else { format!(" as output {position}") };
-                let recorded = dims.join("×");
-                write!(f, "returns {computed}{which}, but the file records {recorded} {dtype}")
-            }
-            Evidence::Itself { operand } => {
-                write!(f, "computes the difference or the quotient of `{operand}` and itself")
-            }
-            Evidence::Product { operand } => {
-                write!(f, "adds `{operand}`, a product of a recurrent cell that contains PNNX's sample")
-            }
-        }
-    }
-}
+use crate::graph::{RuntimeGraph, RuntimeOperand, RuntimeOperator};
+use crate::op::{CpuLayer, Creator, TensorMeta, catch_panic};
+use crate::pnnx;
+use crate::tensor::Dim;
 
 /// The operators of a graph that contradict what the file records for the sample that the model was exported with, in execution
 /// order.
@@ -147,7 +51,7 @@ pub fn contradictions(graph: &RuntimeGraph) -> Result<Vec<Contradiction>, ShapeE
     let mut found = Vec::new();
     for operator in graph.operators() {
         let place = || *operator.place(graph.path());
-        let evidence = itself(graph, operator).or_else(|| stored_product(graph, operator));
+        let evidence = suspicion(graph, operator);
         found.extend(evidence.map(|evidence| Contradiction { place: place(), evidence }));
         let layer = own_layer(graph, operator);
         // An operator that rejects these inputs says so when it runs.
@@ -172,7 +76,8 @@ pub fn contradictions(graph: &RuntimeGraph) -> Result<Vec<Contradiction>, ShapeE
 }
 
 /// As [`contradictions`], for the graph of a file that is not built yet. Its layers are created, but not initialised, so of its
-/// weights only sizes that it stores are read. Nothing is found if that fails; building the graph then fails as well.
+/// weights only sizes that it stores and constants into which it writes are read. Nothing is found if that fails; building the
+/// graph then fails as well.
 pub fn contradictions_in(mut graph: RuntimeGraph) -> Vec<Contradiction> {
     let connected = graph.connect().map_err(ShapeError::from);
     let found = connected.and_then(|()| contradictions(&graph));
@@ -218,63 +123,10 @@ fn claim(
     })
 }
 
-/// Whether a tensor can be broadcast to a recorded shape, of which unknown sizes say nothing.
-fn can_become(tensor: &TensorMeta, shape: &[pnnx::Dim]) -> bool {
-    let fits = |(dim, recorded): (&Dim, &pnnx::Dim)| match (dim.fixed(), recorded) {
-        (Some(len), pnnx::Dim::Fixed(recorded)) => len == 1 || u64::try_from(len) == Ok(*recorded),
-        _ => true,
-    };
-    tensor.rank() <= shape.len() && tensor.dims().iter().rev().zip(shape.iter().rev()).all(fits)
-}
-
-/// The operand that an expression reads by two names, and subtracts from itself or divides by itself.
-fn itself(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Option<Evidence> {
-    let inputs = operator.inputs();
-    let mut numbered = inputs.iter().enumerate();
-    let is_repeated = numbered.any(|(at, input)| inputs.iter().take(at).any(|it| it == input));
-    if operator.op_type() != "pnnx.Expression" || !is_repeated {
-        return None;
-    }
-    let expr = Expr::parse(operator.params().get("expr")?.raw()).ok()?;
-    let mut found = None;
-    expr.walk(&mut |part| {
-        let Expr::Call { function: Function::Sub | Function::Div, args } = part else { return };
-        let [Expr::Input(a), Expr::Input(b)] = args.as_slice() else { return };
-        if a != b && inputs.get(*a) == inputs.get(*b) {
-            found = inputs.get(*a).copied();
-        }
-    });
-    Some(Evidence::Itself { operand: graph.operand(found?).name().to_owned() })
-}
-
-/// The stored product of a recurrent cell to which an expression adds another. Only these cells use `aten::unsafe_chunk`, which
-/// divides the sum in `nn.LSTMCell`, and each product in `nn.GRUCell`.
-fn stored_product(graph: &RuntimeGraph, operator: &RuntimeOperator) -> Option<Evidence> {
-    let (&[a, b], &[sum]) = (operator.inputs(), operator.outputs()) else { return None };
-    let is = |operator: OperatorIndex, op_type: &str| graph.operator(operator).op_type() == op_type;
-    let is_from = |operand: OperandIndex, op_type: &str| {
-        graph.operand(operand).producer().is_some_and(|producer| is(producer, op_type))
-    };
-    let is_sum = operator.op_type() == "pnnx.Expression"
-        && operator.params().get("expr").is_some_and(|expr| expr.raw() == "add(@0,@1)");
-    let (stored, other) = if is_from(a, "pnnx.Attribute") { (a, b) } else { (b, a) };
-    let mut consumers = graph.operand(sum).consumers().iter();
-    let is_of_cell =
-        is_from(other, "aten::unsafe_chunk") || consumers.any(|&consumer| is(consumer, "aten::unsafe_chunk"));
-    if !is_sum || !is_of_cell || !is_from(stored, "pnnx.Attribute") {
-        return None;
-    }
-    // A stored bias would be a vector.
-    let (stored, other) = (graph.operand(stored), graph.operand(other));
-    let is_product = stored.shape().is_some() && stored.shape() == other.shape();
-    is_product.then(|| Evidence::Product { operand: stored.name().to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Limits;
-    use std::collections::BTreeSet;
 
     /// The contradictions in a model of these lines.
     fn found(lines: &str) -> Vec<Contradiction> {
@@ -304,40 +156,6 @@ mod tests {
         assert_eq!(all[0].place.line, Some(4));
         let message = all[0].message();
         assert!(message.contains("see \"Constant indices with several axes\" on"), "{message}");
-    }
-
-    #[test]
-    fn the_book_has_each_section() {
-        let book = include_str!("../../book/src/pnnx_losses.md");
-        assert!(book.starts_with(&format!("# {PAGE}\n")));
-        let output = |computed: &[i64], dtype, shape: &[u64]| Evidence::Output {
-            position: 0,
-            operand: "y".to_owned(),
-            dtype,
-            shape: shape.iter().copied().map(pnnx::Dim::Fixed).collect(),
-            computed: TensorMeta::new(DType::F32, computed.iter().copied()),
-        };
-        let mut sections = BTreeSet::new();
-        for op_type in ["Tensor.index", "Tensor.slice", "Tensor.reshape", "nn.Conv2d", "pnnx.Expression"] {
-            let (op_type, name) = (op_type.to_owned(), "x".to_owned());
-            let place = OperatorPlace { op_type, name, file: None, line: None };
-            let outputs = [
-                output(&[2, 3], DType::I64, &[2, 3]),
-                output(&[2, 3], DType::F32, &[6]),
-                output(&[2, 3], DType::F32, &[2, 4]),
-                output(&[2, 3], DType::F32, &[5, 2, 3]),
-                output(&[], DType::F32, &[2, 3]),
-            ];
-            let operand = || "y".to_owned();
-            let others = [Evidence::Itself { operand: operand() }, Evidence::Product { operand: operand() }];
-            for evidence in outputs.into_iter().chain(others) {
-                sections.insert(Contradiction { place: place.clone(), evidence }.section());
-            }
-        }
-        assert_eq!(sections.len(), 8, "{sections:?}");
-        for section in sections {
-            assert!(book.contains(&format!("\n## {section}\n")), "{section}");
-        }
     }
 
     #[test]
@@ -388,45 +206,5 @@ mod tests {
         ] {
             assert_eq!(texts(lines), [] as [&str; 0], "{lines}");
         }
-    }
-
-    #[test]
-    fn products_of_cells_that_contain_the_sample() {
-        let lstm = |stored: &str| {
-            texts(&format!(
-                "pnnx.Input in 0 1 a #a=(2,8)f32
-                 pnnx.Attribute fold 0 1 h @data={stored}f32 #h={stored}f32
-                 pnnx.Expression e 2 1 h a b expr=add(@0,@1) #b=(2,8)f32
-                 aten::unsafe_chunk c 1 1 b l chunks=4 dim=1
-                 prim::ListUnpack u 1 4 l i f g o #i=(2,2)f32 #f=(2,2)f32 #g=(2,2)f32 #o=(2,2)f32
-                 pnnx.Output out 4 0 i f g o"
-            ))
-        };
-        let wanted =
-            "pnnx.Expression `e` adds `h`, a product of a recurrent cell that contains PNNX's sample";
-        assert_eq!(lstm("(2,8)"), [wanted]);
-        assert_eq!(lstm("(8)"), [] as [&str; 0]);
-        let gru = texts(
-            "pnnx.Input in 0 1 a #a=(2,6)f32
-             aten::unsafe_chunk c 1 1 a l chunks=3 dim=1
-             prim::ListUnpack u 1 3 l r z n #r=(2,2)f32 #z=(2,2)f32 #n=(2,2)f32
-             pnnx.Attribute fold 0 1 h @data=(2,2)f32 #h=(2,2)f32
-             pnnx.Expression e 2 1 r h s expr=add(@0,@1) #s=(2,2)f32
-             pnnx.Output out 3 0 s z n",
-        );
-        assert_eq!(gru, [wanted]);
-    }
-
-    #[test]
-    fn a_tensor_minus_itself_under_two_names() {
-        let expression = |expr: &str, inputs: &str| {
-            texts(&format!(
-                "pnnx.Input in 0 1 a #a=(2,?)f32\npnnx.Expression e {inputs} b expr={expr} #b=(2,?)f32\npnnx.Output out 1 0 b"
-            ))
-        };
-        let wanted = "pnnx.Expression `e` computes the difference or the quotient of `a` and itself";
-        assert_eq!(expression("abs(sub(@0,@1))", "2 1 a a"), [wanted]);
-        assert_eq!(expression("sub(@0,@0)", "1 1 a"), [] as [&str; 0]);
-        assert_eq!(expression("add(@0,@1)", "2 1 a a"), [] as [&str; 0]);
     }
 }

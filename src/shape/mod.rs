@@ -8,10 +8,12 @@ mod binding;
 mod changes;
 mod contradictions;
 mod error;
+mod evidence;
 mod infer;
 mod input;
 mod profile;
 mod rule;
+mod suspects;
 mod symbols;
 #[doc(hidden)]
 pub mod update;
@@ -24,8 +26,9 @@ mod tests;
 #[doc(hidden)]
 pub use binding::Binding;
 pub use changes::Changes;
-pub use contradictions::{Contradiction, Evidence, contradictions, contradictions_in};
+pub use contradictions::{contradictions, contradictions_in};
 pub use error::ShapeError;
+pub use evidence::{Contradiction, Evidence};
 pub use infer::Shapes;
 pub use input::InputShape;
 #[doc(hidden)]

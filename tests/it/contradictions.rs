@@ -23,7 +23,9 @@ fn name(case: &Path) -> String {
 fn files_whose_results_are_right_contradict_nothing() {
     let cases: Vec<PathBuf> = conformance_cases().into_iter().chain(runnable_cases()).collect();
     let found = each_of(&cases, |case| {
-        let graph = RuntimeGraph::new(case.join("model.param")).with_random_weights(0);
+        let graph = RuntimeGraph::new(case.join("model.param"));
+        let has_weights = case.join("model.bin").is_file();
+        let graph = if has_weights { graph } else { graph.with_random_weights(0) };
         contradictions_in(graph).iter().map(ToString::to_string).collect::<Vec<_>>()
     });
     let mut new = Vec::new();
@@ -34,6 +36,22 @@ fn files_whose_results_are_right_contradict_nothing() {
         }
     }
     assert!(new.is_empty(), "{} contradictions:\n{}", new.len(), new.join("\n"));
+}
+
+#[test]
+fn trained_models_contradict_nothing() {
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("model_file");
+    let mut count = 0;
+    for folder in fs::read_dir(models).unwrap() {
+        let folder = folder.unwrap().path();
+        let param = folder.join(format!("{}.pnnx.param", name(&folder)));
+        if param.with_extension("bin").is_file() {
+            let found = contradictions_in(RuntimeGraph::new(&param));
+            assert!(found.is_empty(), "{}: {found:?}", param.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 4, "{count} models");
 }
 
 /// PNNX keeps one axis of the constant index `[[0, 1], [1, 0]]`, but the shape of the result.

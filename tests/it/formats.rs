@@ -1,7 +1,7 @@
 //! The formats that layers support and the engine selects.
 
 use ixion::Limits;
-use ixion::engine::{Builder, Formats, Plan};
+use ixion::engine::{Builder, Formats, MAX_ROUNDING, Plan};
 use ixion::op::{CpuLayer, Creator, Io, Layer, LayerError, Registry, TensorFormat, TensorMeta};
 use ixion::pnnx;
 use ixion::tensor::{DType, Format, Tensor};
@@ -215,8 +215,16 @@ fn tiles_that_round_a_lot_are_used_only_if_the_plan_may_be_fast() {
         let mut candidates = plan.selections().iter().flat_map(|selection| &selection.candidates);
         candidates.any(|candidate| candidate.tactic.name == "winograd-6x6")
     };
-    assert!(!considers(&builder(&text).build().unwrap()));
-    assert!(considers(&builder(&text).with_fast_tactics().build().unwrap()));
+    let left_out = |plan: &Plan| {
+        let inexact = plan.selections().iter().flat_map(|selection| &selection.inexact);
+        inexact.map(|it| (it.candidate.tactic.name, it.rounding > MAX_ROUNDING)).collect::<Vec<_>>()
+    };
+    let exact = builder(&text).build().unwrap();
+    let fast = builder(&text).with_fast_tactics().build().unwrap();
+    assert!(!considers(&exact) && considers(&fast));
+    let names = left_out(&exact);
+    assert!(!names.is_empty() && names.iter().all(|it| *it == ("winograd-6x6", true)), "{names:?}");
+    assert!(left_out(&fast).is_empty());
     let preferred = builder(&text).with_tactics(["winograd-6x6"]).build().unwrap();
     assert!(tactics(&preferred).contains(&"winograd-6x6"), "{:?}", tactics(&preferred));
 }

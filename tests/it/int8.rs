@@ -2,7 +2,9 @@
 
 use crate::scenes;
 use ixion::Limits;
-use ixion::engine::{Builder, Calibration, EngineError, Formats, Method, Plan, Precision, Scales};
+use ixion::engine::{Builder, Calibration, EngineError, Formats, Method, Plan, PlanFile, Precision, Scales};
+use ixion::op::PACKED;
+use ixion::pnnx::Graph;
 use ixion::tensor::{Color, DType, Picture, Tensor};
 use ixion::vision::{AveragePrecision, ModelCard, Rect, Truth};
 use std::path::{Path, PathBuf};
@@ -111,6 +113,93 @@ fn an_int8_plan_survives_saving_and_loading() {
         std::fs::read(&path).unwrap() == std::fs::read(&again).unwrap(),
         "two builds must give the same bytes"
     );
+}
+
+/// Layers with so many products per output that scales and biases hardly count.
+const LARGE: &str = "\
+pnnx.Input x 0 1 x #x=(1,32,8,8)f32
+nn.Conv2d a 1 1 x h bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=48 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(48)f32 @weight=(48,32,3,3)f32
+torch.flatten f 1 1 h g end_dim=-1 start_dim=1 $input=h
+nn.Linear b 1 1 g y bias=True in_features=3072 out_features=10 @bias=(10)f32 @weight=(10,3072)f32";
+
+fn large() -> Builder {
+    let text = format!("7767517\n5 4\n{LARGE}\npnnx.Output y 1 0 y\n");
+    Builder::from_pnnx(Graph::parse(&text, &Limits::default()).unwrap()).with_random_weights(7)
+}
+
+#[test]
+fn a_plan_stores_int8_weights_as_int8() {
+    let scales: Scales = [("x", 0.03), ("h", 0.05), ("g", 0.05), ("y", 0.05)].into_iter().collect();
+    let plan = large().with_precisions([Precision::Int8]).with_scales(scales);
+    let plan = plan.with_formats(Formats::Narrowest).build().unwrap();
+    assert_eq!(quantized_operators(&plan, &["nn.Conv2d", "nn.Linear"]), 2);
+    let file = tempfile::tempdir().unwrap();
+    let [path, float, again] = ["x.plan", "f32.plan", "again.plan"].map(|name| file.path().join(name));
+    plan.save(&path).unwrap();
+    large().build().unwrap().save(&float).unwrap();
+    let attributes = |path: &Path| {
+        let graph = PlanFile::open(path, &Limits::default()).unwrap().graph().unwrap();
+        let attrs = graph.operators().flat_map(|(_, operator)| operator.attrs().clone());
+        attrs.map(|(key, attribute)| (key, attribute.dtype(), attribute.byte_len())).collect::<Vec<_>>()
+    };
+    let stored = attributes(&path);
+    let weights: Vec<_> = stored.iter().filter(|(key, ..)| key == "weight").collect();
+    assert!(weights.len() == 2 && weights.iter().all(|(_, dtype, _)| *dtype == DType::I8), "{stored:?}");
+    let bytes = |attributes: &[(String, DType, usize)]| attributes.iter().map(|it| it.2).sum::<usize>();
+    // Without what the f32 plan stores packed as well.
+    let model: Vec<_> = attributes(&float).into_iter().filter(|(key, ..)| key != PACKED).collect();
+    assert!(bytes(&stored) * 10 <= bytes(&model) * 3, "{} of {}", bytes(&stored), bytes(&model));
+
+    let loaded = Plan::load(&path).unwrap();
+    let x = Tensor::randn(&[1, 32, 8, 8], 3).unwrap();
+    let run = |plan: &Plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap().remove(0);
+    assert_eq!(run(&loaded), run(&plan));
+    loaded.save(&again).unwrap();
+    let [first, second] = [&path, &again].map(|path| std::fs::read(path).unwrap());
+    assert!(first == second, "saving it again changes nothing");
+}
+
+/// A residual block between a pooled convolution and a classifier.
+const RESIDUAL: &str = "\
+pnnx.Input x 0 1 x #x=(1,3,32,32)f32
+nn.Conv2d a 1 1 x a0 bias=True dilation=(1,1) groups=1 in_channels=3 kernel_size=(3,3) out_channels=32 padding=(1,1) padding_mode=zeros stride=(2,2) @bias=(32)f32 @weight=(32,3,3,3)f32
+nn.ReLU r 1 1 a0 a1
+nn.MaxPool2d p 1 1 a1 h ceil_mode=False dilation=(1,1) kernel_size=(3,3) padding=(1,1) return_indices=False stride=(2,2)
+nn.Conv2d b 1 1 h b0 bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(32)f32 @weight=(32,32,3,3)f32
+nn.ReLU q 1 1 b0 b1
+nn.Conv2d c 1 1 b1 c0 bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(32)f32 @weight=(32,32,3,3)f32
+pnnx.Expression s 2 1 c0 h s0 expr=add(@0,@1)
+nn.ReLU t 1 1 s0 t0
+nn.AdaptiveAvgPool2d g 1 1 t0 g0 output_size=(1,1)
+torch.flatten f 1 1 g0 f0 end_dim=-1 start_dim=1 $input=g0
+nn.Linear l 1 1 f0 y bias=True in_features=32 out_features=10 @bias=(10)f32 @weight=(10,32)f32";
+
+/// Only the input and the output are converted, and the order of the pooled channels, for which nothing moves.
+#[test]
+fn a_network_stays_in_int8() {
+    let text = format!("7767517\n13 12\n{RESIDUAL}\npnnx.Output y 1 0 y\n");
+    let graph = Graph::parse(&text, &Limits::default()).unwrap();
+    let builder = || Builder::from_pnnx(graph.clone()).with_random_weights(7);
+    let scale = |name| (name, if ["s0", "t0"].contains(&name) { 0.1 } else { 0.05 });
+    let names = ["x", "a0", "a1", "h", "b0", "b1", "c0", "s0", "t0", "g0", "f0", "y"];
+    let scales: Scales = names.into_iter().map(scale).collect();
+    let whole = || builder().with_precisions([Precision::Int8]).with_scales(scales.clone());
+    let plan = whole().with_formats(Formats::Narrowest).build().unwrap();
+    let types = ["nn.Conv2d", "nn.MaxPool2d", "nn.AdaptiveAvgPool2d", "torch.flatten", "nn.Linear"];
+    assert_eq!(quantized_operators(&plan, &types), 7);
+    assert_eq!(plan.graph().operators().iter().filter(|it| it.op_type() == "ixion.Reformat").count(), 3);
+    let x = Tensor::randn(&[1, 3, 32, 32], 3).unwrap();
+    let run = |plan: &Plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap().remove(0);
+    let (found, wanted) = (run(&plan), run(&builder().build().unwrap()));
+    let comparison = found.allclose(&wanted, 0.1, 0.2, false).unwrap();
+    assert!(comparison.holds(), "{comparison}");
+    let cheapest = run(&whole().build().unwrap()).allclose(&wanted, 0.1, 0.2, false).unwrap();
+    assert!(cheapest.holds(), "{cheapest}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.plan");
+    plan.save(&path).unwrap();
+    assert_eq!(run(&Plan::load(&path).unwrap()), found);
 }
 
 #[test]

@@ -64,3 +64,4 @@ mod scenes;
 mod shapes;
 mod sweep;
 mod tuning;
+mod unknown_sizes;

@@ -65,6 +65,7 @@ fn formats_and_candidates_are_restored() {
     assert_eq!((formats(&loaded), names(&loaded)), (formats(&plan), names(&plan)));
     assert!(formats(&loaded).iter().any(|format| *format != Format::Plain));
     assert_eq!(loaded.selections(), plan.selections());
+    assert!(plan.selections().iter().any(|selection| !selection.inexact.is_empty()));
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn memory_bound_layers_use_16_bits() {
     };
     let both = [Precision::F16, Precision::Bf16];
     assert!(types(&built(1, &both)).contains(&DType::Bf16));
+    assert!(types(&built(1, &[Precision::F16])).contains(&DType::F16));
     assert!(types(&built(64, &both)).iter().all(|dtype| *dtype == DType::F32), "the product takes the time");
     for precision in both {
         let narrow = built(1, &[precision]);

@@ -142,10 +142,13 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{self.param}"]
+        told: set[str] = set()
         for sample in self.samples:
             shapes = ", ".join("×".join(map(str, shape)) for shape in sample.shapes)
             found = sample.problem or f"as PyTorch, max difference {sample.max_abs_diff:.2g}"
-            lines.append(f"{shapes}: {found}")
+            is_known = sample.max_abs_diff is None and found in told
+            lines.append(f"{shapes}: {'the same error' if is_known else found}")
+            told.add(found)
         if not self.samples:
             lines.append("not compared: there is no command `ixion`; name it in the environment variable IXION")
         lines += [f"lost: {loss}" for loss in self.losses]
@@ -480,7 +483,9 @@ def places_of_operator(graph: torch._C.Graph, op_type: str, name: str, recorded:
     found, fitting = [], []
     for node in nodes_of(graph):
         is_module = op_type.startswith("nn.") and node.scopeName().split("/")[-1].removeprefix("__module.") == name
-        if not is_module and node.kind().split("::")[-1] not in kinds:
+        kind = node.kind().split("::")[-1]
+        # PNNX does not write whether an operator works in place.
+        if not is_module and kind not in kinds and kind.removesuffix("_") not in kinds:
             continue
         places = [place for place in places_of(node) if place not in found]
         found += places

@@ -483,6 +483,12 @@ class Exports(unittest.TestCase):
         ixion_export(torch.abs, floats(2, 3), output=self.folder, name="model")
         self.assertEqual({path.name for path in self.folder.iterdir()}, files | {"in_0.npy", "out_0.npy"})
 
+    def test_an_error_is_said_once(self):
+        samples = [export.Sample([[2, 3]], problem="no\n  hint"), export.Sample([[4, 3]], problem="no\n  hint"), export.Sample([[5, 3]], 0.0)]
+        report = export.Report(self.folder, self.folder / "m.pnnx.param", self.folder / "model.toml", samples)
+        wanted = ["2×3: no", "  hint", "4×3: the same error", "5×3: as PyTorch, max difference 0", "Nothing was found that PNNX is known to lose."]
+        self.assertEqual(str(report).splitlines()[1:], wanted)
+
     def test_nothing_is_changed(self):
         def model(x):
             return x.add_(1)

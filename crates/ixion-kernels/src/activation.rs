@@ -54,13 +54,16 @@ pub fn gelu_tanh<T: Float>(x: T) -> T {
 /// x/6 + 1/2 clamped to 0..=1.
 #[inline(always)]
 pub fn hardsigmoid<T: Float>(x: T) -> T {
-    relu6(x + T::of(3.0)) * T::of(1.0 / 6.0)
+    // A sixth is 11/64 - 1/192. The first factor is exact, and the rounding of the second one hardly matters. That of 1/6
+    // would make all f32 too large by 3e-8 of them, which adds up from layer to layer; a division takes twice as long.
+    let sixths = relu6(x + T::of(3.0));
+    sixths * T::of(11.0 / 64.0) - sixths * T::of(1.0 / 192.0)
 }
 
 /// x · hardsigmoid(x).
 #[inline(always)]
 pub fn hardswish<T: Float>(x: T) -> T {
-    x * relu6(x + T::of(3.0)) * T::of(1.0 / 6.0)
+    x * hardsigmoid(x)
 }
 
 /// x where x is positive, else `slope` · x.
@@ -90,4 +93,25 @@ pub fn mish<T: Float>(x: T) -> T {
     let power = math::exp(if x > T::of(20.0) { T::of(20.0) } else { x });
     let above = power * (power + T::of(2.0));
     x * (above / (above + T::of(2.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixths_are_unbiased() {
+        let numbers = (1..6000).map(|number| number as f32 / 1000.0 - 3.0);
+        let errors = numbers.map(|x| f64::from(hardsigmoid(x)) / (f64::from(x + 3.0) / 6.0) - 1.0);
+        let errors: Vec<f64> = errors.collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        assert!(mean.abs() < 5e-9, "{mean}");
+        assert!(errors.iter().all(|error| error.abs() < 2e-7));
+        for x in [3.0f32, 3.1, 17.3, 1e30, f32::INFINITY] {
+            assert_eq!((hardsigmoid(x), hardswish(x)), (1.0, x));
+            assert_eq!((hardsigmoid(f64::from(x)), hardswish(f64::from(x))), (1.0, f64::from(x)));
+        }
+        assert!(hardsigmoid(f32::NAN).is_nan() && hardswish(f32::NAN).is_nan());
+        assert_eq!((hardsigmoid(-3.0f32), hardswish(-3.0f32)), (0.0, 0.0));
+    }
 }

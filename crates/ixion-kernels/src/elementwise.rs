@@ -29,7 +29,6 @@ use ixion_tensor::{DType, Result, Scalar, Shape, TensorError, TensorView, Tensor
 use operand::Operand;
 pub use prepared::Prepared;
 pub use run::{ApplyEpilogue, Run};
-use std::collections::BTreeMap;
 
 /// The number of elements that are computed at a time. A few blocks of `f32` fit the first-level cache.
 const BLOCK: usize = 2048;
@@ -59,7 +58,6 @@ const BLOCK: usize = 2048;
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     steps: Vec<Step>,
-    inputs: BTreeMap<usize, Value>,
 }
 
 /// A value of the program that returned it. Another program may panic if it is used there.
@@ -115,12 +113,11 @@ impl Program {
 
     /// The elements of an input, which must have this type. An input that is requested again is not read twice.
     pub fn input(&mut self, position: usize, dtype: DType) -> Value {
-        if let Some(&known) = self.inputs.get(&position) {
-            return known;
+        let reads_it = |step: &Step| matches!(step.operation, Operation::Input(known) if known == position);
+        match self.steps.iter().position(reads_it) {
+            Some(known) => Value(known),
+            None => self.push(dtype, Operation::Input(position)),
         }
-        let value = self.push(dtype, Operation::Input(position));
-        self.inputs.insert(position, value);
-        value
     }
 
     /// The current elements of the output, which must have this type: the program then works in place.

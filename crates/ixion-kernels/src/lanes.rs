@@ -157,3 +157,70 @@ pub(super) mod x86 {
         _mm512_dpbf16_ps(sum, a, b)
     }
 }
+
+#[cfg(target_arch = "aarch64")]
+pub(super) mod arm {
+    use super::Lanes;
+    use std::arch::{aarch64::*, asm};
+
+    /// Neon: two vectors of 4 lanes, so that there are as many as a block of channels has. Half of the 32 registers hold as
+    /// many sums as all of AVX2's.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Neon(pub(crate) float32x4_t, pub(crate) float32x4_t);
+
+    impl Lanes for Neon {
+        const COUNT: usize = 8;
+
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: every 64-bit ARM processor has the instructions, here and below.
+            let half = unsafe { vdupq_n_f32(x) };
+            Self(half, half)
+        }
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: the caller's promise: `COUNT` elements can be read.
+            unsafe { Self(vld1q_f32(from), vld1q_f32(from.add(4))) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: the caller's promise: `COUNT` elements can be written.
+            unsafe {
+                vst1q_f32(to, self.0);
+                vst1q_f32(to.add(4), self.1);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn add(self, x: Self) -> Self {
+            // SAFETY: as for `splat`.
+            unsafe { Self(vaddq_f32(self.0, x.0), vaddq_f32(self.1, x.1)) }
+        }
+
+        #[inline(always)]
+        unsafe fn add_product(self, a: Self, b: Self) -> Self {
+            // SAFETY: as for `splat`.
+            unsafe { Self(vfmaq_f32(self.0, a.0, b.0), vfmaq_f32(self.1, a.1, b.1)) }
+        }
+
+        #[inline(always)]
+        unsafe fn clamp(self, low: Self, high: Self) -> Self {
+            // SAFETY: as for `splat`. Instructions for the maximum and the minimum would not keep the sign of zero.
+            let clamp = |x, low, high| unsafe {
+                let bounded = vbslq_f32(vcltq_f32(x, low), low, x);
+                vbslq_f32(vcgtq_f32(bounded, high), high, bounded)
+            };
+            Self(clamp(self.0, low.0, high.0), clamp(self.1, low.1, high.1))
+        }
+
+        #[inline(always)]
+        fn fetch(from: *const f32) {
+            // SAFETY: as for `splat`; the instruction is a hint, which never faults.
+            unsafe {
+                asm!("prfm pldl2keep, [{}]", in(reg) from, options(nomem, nostack, preserves_flags));
+            }
+        }
+    }
+}

@@ -54,12 +54,10 @@ pub mod take;
 #[cfg(test)]
 mod testing;
 mod transpose;
-mod wide;
 pub mod window;
 
-pub use isa::{Isa, gain_of_pairs, isa, multiplies_pairs};
-pub use ixion_tensor::Float;
-pub use wide::run_widest;
+pub use isa::{Isa, gain_of_pairs, isa, multiplies_bytes, multiplies_pairs};
+pub use ixion_tensor::{Float, widest};
 
 // A dependency that no code names would not be linked, and neither would LAPACK, which it brings in.
 #[cfg(feature = "linalg")]

@@ -11,6 +11,7 @@
 //! a product takes part in. Where parts begin depends on the weights alone, whatever else is computed at the same time:
 //! neither sizes nor threads change a bit. Products are fused with sums if the processor supports it.
 
+mod ahead;
 mod packing;
 mod pairs;
 mod panels;

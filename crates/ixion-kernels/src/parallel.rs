@@ -6,7 +6,6 @@
 
 mod threads;
 
-use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Mutex;
 pub use threads::Threads;
@@ -59,19 +58,23 @@ fn for_each_range<E: Send>(count: usize, work: &RangeWork<'_, E>) -> Result<(), 
     failed.into_inner().ok().flatten().map_or(Ok(()), Err)
 }
 
-/// Calls `work` with each of the items.
+/// Calls `work` with each of the items, which threads take one after another.
 ///
 /// # Errors
 /// Returns the error of an item that failed; other items may or may not have been processed.
 pub fn for_each_item<T: Send, E: Send>(
-    items: impl IntoIterator<Item = T>,
+    items: impl IntoIterator<Item = T, IntoIter: Send>,
     work: &(impl Fn(T) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
-    let items: SmallVec<[Mutex<Option<T>>; 8]> =
-        items.into_iter().map(|item| Mutex::new(Some(item))).collect();
-    for_each_number(items.len(), &|number| {
-        let item = items.get(number).and_then(|item| item.lock().ok()?.take());
-        item.map_or(Ok(()), work)
+    let items = items.into_iter();
+    let takers = threads().min(items.size_hint().0).max(1);
+    let items = Mutex::new(items);
+    let next = || items.lock().ok()?.next();
+    for_each_range(takers, &|_| {
+        while let Some(item) = next() {
+            work(item)?;
+        }
+        Ok(())
     })
 }
 

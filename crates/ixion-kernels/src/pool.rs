@@ -4,6 +4,7 @@
 //! therefore folded into one first, contiguously and element by element, and then the elements along that row. Long rows
 //! are divided into strips, whose elements stay in the first-level cache.
 
+mod bytes;
 mod lanes;
 mod largest;
 mod shape;
@@ -14,6 +15,7 @@ use super::Float;
 use super::naive::Divisor;
 use super::reduce::sum;
 use crate::widest;
+pub use bytes::{ByteReduction, pool_bytes};
 use ixion_tensor::{LimitError, Limits};
 pub use shape::{POSITION_BYTES, PoolShape};
 use span::Span;

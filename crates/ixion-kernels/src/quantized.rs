@@ -4,18 +4,37 @@
 //! processors have instructions that multiply 16-bit integers and accumulate in 32 bits. Both kinds of operators multiply
 //! [`Rows`] with [`Strips`] of columns; a convolution builds the strips from what each position sees. Sums are exact, and
 //! an [`Outcome`] converts them to outputs.
+//!
+//! [`ByteConv`] and [`multiply_bytes`] are faster, but require channels to be innermost in memory, and weights whose zero point
+//! is 0. They multiply bytes as they are: a zero point of the input changes a sum by a multiple of the sum of its weights.
 
+#[cfg(test)]
+mod byte_tests;
+mod bytes;
 mod conv;
+mod dense;
+mod depthwise;
+mod dots;
+mod finish;
+mod gather;
+mod interleaved;
 mod lanes;
+mod reals;
+mod weights;
+mod writer;
 
 use super::parallel::for_each_chunk;
 use super::quantization::Requantization;
 use crate::widest;
+pub use bytes::{Bytes, Outputs, ZeroPoint};
 pub use conv::Int8Conv;
+pub use dense::{ByteConv, multiply_bytes};
+pub use finish::{Added, Finish};
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use lanes::{COLUMNS, ROWS, sums};
 use std::cell::Cell;
+pub use weights::{BytePanels, ByteWeights, ChannelFactors, MAX_DEPTH, PanelKind};
 
 /// An element type of quantised values.
 pub trait QuantizedElement: ixion_tensor::Element + Into<i32> {

@@ -40,9 +40,8 @@ pub(super) fn sum_here<T: Float>(row: &[T], function: impl Fn(f64) -> f64) -> f6
 pub(super) fn in_pairs<A: Copy>(parts: [A; PARTS], join: impl Fn(A, A) -> A) -> A {
     // Otherwise the compiler would arrange the lanes of the loop above in the order in which they are joined here.
     let parts = std::hint::black_box(parts);
-    let eight: [A; PARTS / 2] = std::array::from_fn(|at| join(parts[at], parts[at + 8]));
-    let four: [A; PARTS / 4] = std::array::from_fn(|at| join(eight[at], eight[at + 4]));
-    join(join(four[0], four[2]), join(four[1], four[3]))
+    let four = |at: usize| join(join(parts[at], parts[at + 8]), join(parts[at + 4], parts[at + 12]));
+    join(join(four(0), four(2)), join(four(1), four(3)))
 }
 
 /// The sum of a row; 0 for an empty one.

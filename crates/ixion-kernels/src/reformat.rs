@@ -1,11 +1,14 @@
 //! Moves elements between plain and blocked layouts, and between the types that float tensors are stored in.
 
+mod last;
+
 use super::parallel::for_each_chunk;
-use super::quantization::{dequantize, quantize};
+use super::quantization::{dequantize, quantize_by_adding};
 use super::transpose::{to_columns, to_rows};
 use crate::widest;
 use half::{bf16, f16};
 use ixion_tensor::{Bits, LimitError, Limits};
+pub use last::{quantize_last, to_planes};
 
 /// The layout of a tensor of which one axis may be split into blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,7 +237,7 @@ impl Stored for i8 {
     }
     #[inline(always)]
     fn store(value: f32, scale: f32) -> Self {
-        quantize(value, scale)
+        quantize_by_adding(value, scale)
     }
 }
 

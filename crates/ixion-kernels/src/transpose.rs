@@ -94,8 +94,8 @@ pub(super) fn to_rows(columns: &[u32], width: usize, rows: &mut [u32], len: usiz
 /// As [`Loops`], and it must be inlined where the instructions of `L` are enabled.
 #[inline(always)]
 #[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "vectors of other processors are not transposed yet")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "there are vectors for two architectures")
 )]
 unsafe fn columns_of<L: Transpose, const N: usize>(plane: &ToColumns) {
     const { assert!(N == L::COUNT, "as many rows as a vector has lanes") };
@@ -126,8 +126,8 @@ unsafe fn columns_of<L: Transpose, const N: usize>(plane: &ToColumns) {
 /// As [`columns_of`]; rows are written.
 #[inline(always)]
 #[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "vectors of other processors are not transposed yet")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "there are vectors for two architectures")
 )]
 unsafe fn rows_of<L: Transpose, const N: usize>(plane: &ToRows) {
     const { assert!(N == L::COUNT, "as many rows as a vector has lanes") };
@@ -156,7 +156,7 @@ unsafe fn rows_of<L: Transpose, const N: usize>(plane: &ToRows) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::super::lanes::x86::{Avx2, Avx512};
-    use super::{Loops, ToColumns, ToRows, Transpose, columns_of, rows_of};
+    use super::Transpose;
     use std::arch::x86_64::*;
 
     impl Transpose for Avx512 {
@@ -229,36 +229,85 @@ mod x86 {
             }
         }
     }
+}
 
-    macro_rules! loops {
-        ($name:ident, $lanes:ty, $count:literal, $feature:literal) => {
-            pub(super) const $name: Loops = {
-                #[target_feature(enable = $feature)]
-                unsafe fn to_columns(plane: &ToColumns) {
-                    // SAFETY: the caller's promise.
-                    unsafe { columns_of::<$lanes, $count>(plane) }
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::super::lanes::arm::Neon;
+    use super::Transpose;
+    use std::arch::aarch64::*;
+
+    impl Transpose for Neon {
+        #[inline(always)]
+        unsafe fn transpose<const N: usize>(rows: &mut [Self; N]) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                // Halves of rows, pairs of lanes, and lanes are moved to where they belong.
+                for row in 0..N / 2 {
+                    (rows[row].1, rows[row + N / 2].0) = (rows[row + N / 2].0, rows[row].1);
                 }
-                #[target_feature(enable = $feature)]
-                unsafe fn to_rows(plane: &ToRows) {
-                    // SAFETY: the caller's promise.
-                    unsafe { rows_of::<$lanes, $count>(plane) }
+                for row in (0..N).filter(|row| row & 2 == 0) {
+                    let ([a, b], [c, d]) = (pairs(rows[row]), pairs(rows[row + 2]));
+                    rows[row] = of_pairs([vtrn1q_f64(a, c), vtrn1q_f64(b, d)]);
+                    rows[row + 2] = of_pairs([vtrn2q_f64(a, c), vtrn2q_f64(b, d)]);
                 }
-                Loops { to_columns, to_rows }
-            };
-        };
+                for row in (0..N).step_by(2) {
+                    let (Neon(a, b), Neon(c, d)) = (rows[row], rows[row + 1]);
+                    rows[row] = Neon(vtrn1q_f32(a, c), vtrn1q_f32(b, d));
+                    rows[row + 1] = Neon(vtrn2q_f32(a, c), vtrn2q_f32(b, d));
+                }
+            }
+        }
     }
 
-    loops! { AVX512, Avx512, 16, "avx512f" }
-    loops! { AVX2, Avx2, 8, "avx2,fma" }
+    /// The lanes in pairs.
+    #[inline(always)]
+    unsafe fn pairs(lanes: Neon) -> [float64x2_t; 2] {
+        // SAFETY: every 64-bit ARM processor has the instructions, here and below.
+        unsafe { [vreinterpretq_f64_f32(lanes.0), vreinterpretq_f64_f32(lanes.1)] }
+    }
+
+    #[inline(always)]
+    unsafe fn of_pairs([first, second]: [float64x2_t; 2]) -> Neon {
+        // SAFETY: as above.
+        unsafe { Neon(vreinterpretq_f32_f64(first), vreinterpretq_f32_f64(second)) }
+    }
 }
+
+macro_rules! loops {
+    ($name:ident, $lanes:ty, $count:literal, $feature:literal) => {
+        const $name: Loops = {
+            #[target_feature(enable = $feature)]
+            unsafe fn to_columns(plane: &ToColumns) {
+                // SAFETY: the caller's promise.
+                unsafe { columns_of::<$lanes, $count>(plane) }
+            }
+            #[target_feature(enable = $feature)]
+            unsafe fn to_rows(plane: &ToRows) {
+                // SAFETY: the caller's promise.
+                unsafe { rows_of::<$lanes, $count>(plane) }
+            }
+            Loops { to_columns, to_rows }
+        };
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+loops! { AVX512, super::lanes::x86::Avx512, 16, "avx512f" }
+#[cfg(target_arch = "x86_64")]
+loops! { AVX2, super::lanes::x86::Avx2, 8, "avx2,fma" }
+#[cfg(target_arch = "aarch64")]
+loops! { NEON, super::lanes::arm::Neon, 8, "neon" }
 
 /// The loops for columns of `width` words, if there are any.
 fn loops(width: usize) -> Option<Loops> {
     match isa_for(width)? {
         #[cfg(target_arch = "x86_64")]
-        super::isa::Isa::Avx512 => Some(x86::AVX512),
+        super::isa::Isa::Avx512 => Some(AVX512),
         #[cfg(target_arch = "x86_64")]
-        super::isa::Isa::Avx2 => Some(x86::AVX2),
+        super::isa::Isa::Avx2 => Some(AVX2),
+        #[cfg(target_arch = "aarch64")]
+        super::isa::Isa::Neon => Some(NEON),
         _ => None,
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! [`Conv`] has three kinds of kernels: for plain tensors ([`ixion_kernels::conv`]); for images in `f32` with blocked channels,
 //! which an engine selects where they are faster ([`ixion_kernels::blocked`], called in `blocked.rs`); and for int8
-//! ([`ixion_kernels::quantized`], called in `int8.rs`).
+//! ([`ixion_kernels::quantized`]), on images with innermost channels (called in `bytes.rs`) and on any others (`int8.rs`).
 
 mod algorithm;
 mod blocked;
 mod border;
+mod bytes;
 mod common;
 mod deformable;
 mod int8;
@@ -16,15 +17,15 @@ mod transposed;
 use crate::inserted::device_tactic::DeviceTactic;
 use crate::layout::padding::PaddingMode;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, Result,
-    RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight, exactly,
+    Cost, CpuLayer, ForwardContext, FromOperator, FromParameter, Io, Layer, LayerError, QuantizedWeight,
+    Result, RuntimeParameter, Tactic, TensorFormat, TensorMeta, Weight, exactly,
 };
 use crate::support::choices::PerAxis;
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
 use crate::support::float;
 use crate::support::float::with_real;
-use crate::support::int8::Int8;
+use crate::support::int8::{ByteState, Int8};
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use algorithm::ConvAlgorithm;
@@ -110,6 +111,8 @@ crate::operator! {
         int8: Int8<Rows>,
         /// State prepared for the input shape of the last int8 run.
         int8_conv: ShapeCache<(Shape, PreparedInt8)>,
+        /// State for int8 execution with innermost channels.
+        bytes: ByteState,
         /// The tactic on a device.
         on_device: DeviceTactic,
     }
@@ -327,6 +330,9 @@ impl Layer for Conv {
 impl CpuLayer for Conv {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         match formats.first() {
+            Some(first) if first.is_quantized && first.format == Format::ChannelsLast => {
+                self.supports_bytes(position, formats)
+            }
             Some(first) if first.is_quantized => self.supports_int8(position, formats),
             _ => self.takes(position, formats),
         }
@@ -342,6 +348,9 @@ impl CpuLayer for Conv {
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> f64 {
         match inputs.first() {
+            Some(input) if input.scale().is_some() && input.format() == Format::ChannelsLast => {
+                self.byte_efficiency(outputs)
+            }
             Some(input) if input.scale().is_some() => self.int8_efficiency(),
             _ => self.blocked_efficiency(inputs, outputs),
         }
@@ -352,17 +361,29 @@ impl CpuLayer for Conv {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
-        self.int8.configure(inputs, outputs);
+        if self.int8.configure(inputs, outputs) {
+            self.bytes = ByteState::default();
+        }
+        if self.int8.is_last() {
+            self.configure_bytes(inputs, outputs)?;
+        }
         self.configure_blocks(inputs, outputs)
     }
 
     fn initialize(&mut self) -> Result<()> {
         self.initialize_blocks()?;
-        self.initialize_int8()
+        match self.int8.is_last() {
+            true => self.initialize_bytes(),
+            false => self.initialize_int8(),
+        }
     }
 
     fn packed(&self) -> Result<Option<Vec<f32>>> {
         Ok(self.packed_blocks())
+    }
+
+    fn quantized_weight(&self) -> Result<Option<QuantizedWeight>> {
+        self.int8.stored_weights(&self.weight)
     }
 
     fn serialize(&self) -> Result<Vec<u8>> {
@@ -370,6 +391,7 @@ impl CpuLayer for Conv {
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes = ByteState::default();
         if self.may_be_int8() && self.int8.restore(bytes) {
             return Ok(());
         }
@@ -382,7 +404,7 @@ impl CpuLayer for Conv {
             return self.blocked_workspace(inputs);
         }
         if inputs.first().is_some_and(|input| input.scale().is_some()) {
-            return 0;
+            return self.bytes_workspace(outputs);
         }
         let scratch = || -> Option<usize> {
             let (input, weight) = (inputs.first()?, self.weight.meta(inputs).ok()?.shape().ok()?);
@@ -401,7 +423,10 @@ impl CpuLayer for Conv {
             return self.run_blocked(io.inputs, &mut io.outputs[0], &mut io.context);
         }
         if io.inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
-            return self.run_int8(io.inputs, &mut io.outputs[0], io.context.limits());
+            return match self.int8.is_last() {
+                true => self.run_bytes(io.inputs, &mut io.outputs[0], &mut io.context),
+                false => self.run_int8(io.inputs, &mut io.outputs[0], io.context.limits()),
+            };
         }
         with_real!(io.inputs[0].dtype(), T => self.run::<T>(io.inputs, &mut io.outputs[0], &mut io.context))
     }

@@ -14,10 +14,10 @@ use crate::support::float::with_float;
 pub use functional::{GruFunction, LstmFunction, RnnReluFunction, RnnTanhFunction};
 use ixion_kernels::Float;
 use ixion_kernels::recurrent::{Cell, Direction, State, scratch_len};
+pub use ixion_pnnx::recurrent::Part;
 use ixion_tensor::{DType, Dim, Layout, TensorView, TensorViewMut};
 use ndarray::{ArrayViewMut2, s};
-use results::Lengths;
-pub use results::{Part, Recorded};
+pub use results::Recorded;
 use std::ops::RangeInclusive;
 pub use stored::Layers;
 
@@ -267,14 +267,17 @@ impl Network<'_> {
     /// # Errors
     /// [`LayerError::OutputCount`] if the network has no such number of results.
     pub fn parts(&self) -> Result<&'static [Part]> {
-        let lengths = Lengths {
-            states: self.states(),
-            output: self.width(),
-            hidden: self.output_size(),
-            memory: self.hidden_size,
+        let network = ixion_pnnx::recurrent::Network {
+            is_lstm: self.cell == Cell::Lstm,
+            states: self.states() as u64,
+            output: self.width() as u64,
+            hidden: self.output_size() as u64,
+            memory: self.hidden_size as u64,
             batch_first: self.batch_first,
+            is_swapped: self.swapped,
+            input: self.recorded.input(),
         };
-        self.recorded.parts(self.cell, lengths, self.swapped).ok_or(LayerError::OutputCount {
+        self.recorded.parts(network).ok_or(LayerError::OutputCount {
             wanted: if self.cell == Cell::Lstm { 3 } else { 2 },
             found: self.recorded.count(),
         })

@@ -12,7 +12,7 @@ use crate::support::delegation::Delegating;
 use crate::support::order::{First, Ordered, in_order, keys};
 use crate::support::rows::{Rows, write_places, write_values};
 use crate::support::views::pick;
-use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, resolve_axis};
+use ixion_tensor::{DType, Dim, Element, Limits, Tensor, TensorView, resolve_axis};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
@@ -59,9 +59,9 @@ crate::operator! {
 }
 
 /// The positions that sort each row.
-fn sorted(rows: &TensorView<'_>, len: usize, descending: bool) -> Result<Vec<i64>> {
+fn sorted(rows: &TensorView<'_>, len: usize, descending: bool, limits: &Limits) -> Result<Vec<i64>> {
     let first = if descending { First::Largest } else { First::Smallest };
-    with_order!(rows.dtype(), T => places::<T>(rows, len, |row| in_order(&keys(first, row))))
+    with_order!(rows.dtype(), T => places::<T>(rows, len, limits, |row| in_order(&keys(first, row))))
 }
 
 impl Layer for Sort {
@@ -80,7 +80,8 @@ impl CpuLayer for Sort {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let along = Rows::new(self.dim, io.inputs[0].shape())?;
         let rows = along.of(&io.inputs[0])?;
-        along.write(&rows, sorted(&rows, along.len, self.descending)?, io.outputs)
+        let places = sorted(&rows, along.len, self.descending, io.context.limits())?;
+        along.write(&rows, places, io.outputs)
     }
 }
 
@@ -95,7 +96,8 @@ impl Layer for Argsort {
 impl CpuLayer for Argsort {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let along = Rows::new(self.dim, io.inputs[0].shape())?;
-        let places = sorted(&along.of(&io.inputs[0])?, along.len, self.descending)?;
+        let rows = along.of(&io.inputs[0])?;
+        let places = sorted(&rows, along.len, self.descending, io.context.limits())?;
         write_places(places, &mut along.of_output(&mut io.outputs[0])?)
     }
 }
@@ -111,7 +113,7 @@ impl CpuLayer for Msort {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let along = Rows::new(0, io.inputs[0].shape())?;
         let rows = along.of(&io.inputs[0])?;
-        let places = sorted(&rows, along.len, false)?;
+        let places = sorted(&rows, along.len, false, io.context.limits())?;
         write_values(&rows, along.len, &places, &mut along.of_output(&mut io.outputs[0])?)
     }
 }
@@ -142,7 +144,7 @@ impl CpuLayer for Kthvalue {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let axes = self.axes(io.inputs[0].shape().rank())?;
         let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
-        let all = sorted(&rows, len, false)?;
+        let all = sorted(&rows, len, false, io.context.limits())?;
         let places = all.into_iter().skip(self.k - 1).step_by(len.max(1)).collect();
         write_both(&rows, len, places, io.outputs)
     }

@@ -102,6 +102,8 @@ mod operator;
 mod parameter;
 mod problem;
 mod python;
+#[doc(hidden)]
+pub mod recurrent;
 mod save;
 #[doc(hidden)]
 pub mod text;

@@ -1,8 +1,12 @@
 //! Conversion of half-precision slices, with the processor's instructions for it or at least vectorised.
 
-use super::vectors::vectorised;
 use super::{Element, bf16, f16};
+use crate::widest;
+#[cfg(target_arch = "aarch64")]
+use arm::Instructions;
 use half::slice::HalfFloatSliceExt;
+#[cfg(target_arch = "x86_64")]
+use x86::Instructions;
 
 /// A half-precision type with conversions of whole slices, up to the end of the shorter slice.
 pub trait Half: Element {
@@ -20,8 +24,8 @@ impl Half for f16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
         let len = from.len().min(to.len());
         let (from, to) = (&from[..len], &mut to[..len]);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(instructions) = x86::Instructions::found() {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(instructions) = Instructions::found() {
             return instructions.load(from, to);
         }
         from.convert_to_f32_slice(to);
@@ -30,16 +34,16 @@ impl Half for f16 {
     fn store_all(from: &[f32], to: &mut [Self]) {
         let len = from.len().min(to.len());
         let (from, to) = (&from[..len], &mut to[..len]);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(instructions) = x86::Instructions::found() {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(instructions) = Instructions::found() {
             return instructions.store(from, to);
         }
         to.convert_from_f32_slice(from);
     }
 
     fn round_all(numbers: &mut [f32]) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(instructions) = x86::Instructions::found() {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(instructions) = Instructions::found() {
             return instructions.round(numbers);
         }
         numbers.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32());
@@ -49,7 +53,7 @@ impl Half for f16 {
 /// A `bf16` is the upper half of an `f32`.
 impl Half for bf16 {
     fn load_all(from: &[Self], to: &mut [f32]) {
-        vectorised(|| {
+        widest!(|| {
             for (to, from) in to.iter_mut().zip(from) {
                 *to = bf16_value(from.to_bits());
             }
@@ -57,7 +61,7 @@ impl Half for bf16 {
     }
 
     fn store_all(from: &[f32], to: &mut [Self]) {
-        vectorised(|| {
+        widest!(|| {
             for (to, &from) in to.iter_mut().zip(from) {
                 *to = bf16::from_bits(bf16_bits(from));
             }
@@ -65,7 +69,7 @@ impl Half for bf16 {
     }
 
     fn round_all(numbers: &mut [f32]) {
-        vectorised(|| {
+        widest!(|| {
             for x in numbers {
                 *x = bf16_value(bf16_bits(*x));
             }
@@ -73,8 +77,82 @@ impl Half for bf16 {
     }
 }
 
-/// The processor's instructions for `f16`. The functions are whole loops, because one that converts a single vector would be
-/// called for each.
+/// Loops over vectors of a number of elements. They are whole loops, because a function that converts a single vector would be
+/// called for each. Slices are as long as each other; their ends are padded to a vector.
+macro_rules! loops {
+    ($($name:ident of $lanes:literal with $features:literal:
+        $load:ident, $store:ident, $load_halves:ident, $store_halves:ident, $widen:ident, $narrow:path;
+    )*) => {$(
+        mod $name {
+            use super::*;
+
+            #[target_feature(enable = $features)]
+            pub(super) fn load(from: &[f16], to: &mut [f32]) {
+                let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
+                for (vector, place) in vectors.iter().zip(places) {
+                    load_vector(vector, place);
+                }
+                let (mut padded, mut place) = ([f16::ZERO; $lanes], [0.0; $lanes]);
+                padded[..rest.len()].copy_from_slice(rest);
+                load_vector(&padded, &mut place);
+                last.copy_from_slice(&place[..last.len()]);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn store(from: &[f32], to: &mut [f16]) {
+                let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
+                for (vector, place) in vectors.iter().zip(places) {
+                    store_vector(vector, place);
+                }
+                let (mut padded, mut place) = ([0.0; $lanes], [f16::ZERO; $lanes]);
+                padded[..rest.len()].copy_from_slice(rest);
+                store_vector(&padded, &mut place);
+                last.copy_from_slice(&place[..last.len()]);
+            }
+
+            #[target_feature(enable = $features)]
+            pub(super) fn round(numbers: &mut [f32]) {
+                let (vectors, rest) = numbers.as_chunks_mut();
+                for vector in vectors {
+                    round_vector(vector);
+                }
+                let mut padded = [0.0; $lanes];
+                padded[..rest.len()].copy_from_slice(rest);
+                round_vector(&mut padded);
+                rest.copy_from_slice(&padded[..rest.len()]);
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn load_vector(from: &[f16; $lanes], to: &mut [f32; $lanes]) {
+                // SAFETY: both arrays are as long as the vectors, here and below.
+                unsafe { $store(to.as_mut_ptr(), $widen($load_halves(from.as_ptr().cast()))) }
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn store_vector(from: &[f32; $lanes], to: &mut [f16; $lanes]) {
+                // SAFETY: as above.
+                unsafe {
+                    let halves = $narrow($load(from.as_ptr()));
+                    $store_halves(to.as_mut_ptr().cast(), halves);
+                }
+            }
+
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn round_vector(numbers: &mut [f32; $lanes]) {
+                // SAFETY: as above.
+                unsafe {
+                    let halves = $narrow($load(numbers.as_ptr()));
+                    $store(numbers.as_mut_ptr(), $widen(halves));
+                }
+            }
+        }
+    )*};
+}
+
+/// The processor's instructions for `f16`.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::f16;
@@ -133,85 +211,79 @@ mod x86 {
         }
     }
 
-    /// Loops over vectors of a number of elements. Slices are as long as each other; their ends are padded to a vector.
-    macro_rules! loops {
-        ($($name:ident of $lanes:literal with $features:literal:
-            $load:ident, $store:ident, $load_halves:ident, $store_halves:ident, $widen:ident, $narrow:ident;
-        )*) => {$(
-            mod $name {
-                use super::*;
+    loops! {
+        eight of 8 with "avx,f16c": _mm256_loadu_ps, _mm256_storeu_ps, _mm_loadu_si128, _mm_storeu_si128,
+            _mm256_cvtph_ps, _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>;
+        sixteen of 16 with "avx512f": _mm512_loadu_ps, _mm512_storeu_ps, _mm256_loadu_si256, _mm256_storeu_si256,
+            _mm512_cvtph_ps, _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>;
+    }
+}
 
-                #[target_feature(enable = $features)]
-                pub(super) fn load(from: &[f16], to: &mut [f32]) {
-                    let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
-                    for (vector, place) in vectors.iter().zip(places) {
-                        load_vector(vector, place);
-                    }
-                    let (mut padded, mut place) = ([f16::ZERO; $lanes], [0.0; $lanes]);
-                    padded[..rest.len()].copy_from_slice(rest);
-                    load_vector(&padded, &mut place);
-                    last.copy_from_slice(&place[..last.len()]);
-                }
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::f16;
+    use std::arch::{aarch64::*, asm};
 
-                #[target_feature(enable = $features)]
-                pub(super) fn store(from: &[f32], to: &mut [f16]) {
-                    let ((vectors, rest), (places, last)) = (from.as_chunks(), to.as_chunks_mut());
-                    for (vector, place) in vectors.iter().zip(places) {
-                        store_vector(vector, place);
-                    }
-                    let (mut padded, mut place) = ([0.0; $lanes], [f16::ZERO; $lanes]);
-                    padded[..rest.len()].copy_from_slice(rest);
-                    store_vector(&padded, &mut place);
-                    last.copy_from_slice(&place[..last.len()]);
-                }
+    /// Neon, which every processor of the architecture has: 4 numbers at a time.
+    #[derive(Clone, Copy)]
+    pub(super) struct Instructions;
 
-                #[target_feature(enable = $features)]
-                pub(super) fn round(numbers: &mut [f32]) {
-                    let (vectors, rest) = numbers.as_chunks_mut();
-                    for vector in vectors {
-                        round_vector(vector);
-                    }
-                    let mut padded = [0.0; $lanes];
-                    padded[..rest.len()].copy_from_slice(rest);
-                    round_vector(&mut padded);
-                    rest.copy_from_slice(&padded[..rest.len()]);
-                }
+    impl Instructions {
+        pub(super) fn found() -> Option<Self> {
+            Some(Self)
+        }
 
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn load_vector(from: &[f16; $lanes], to: &mut [f32; $lanes]) {
-                    // SAFETY: both arrays are as long as the vectors, here and below.
-                    unsafe { $store(to.as_mut_ptr(), $widen($load_halves(from.as_ptr().cast()))) }
-                }
+        pub(super) fn load(self, from: &[f16], to: &mut [f32]) {
+            // SAFETY: every processor of the architecture has the instructions, here and below.
+            unsafe { four::load(from, to) }
+        }
 
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn store_vector(from: &[f32; $lanes], to: &mut [f16; $lanes]) {
-                    // SAFETY: as above.
-                    unsafe {
-                        let halves = $narrow::<_MM_FROUND_TO_NEAREST_INT>($load(from.as_ptr()));
-                        $store_halves(to.as_mut_ptr().cast(), halves);
-                    }
-                }
+        pub(super) fn store(self, from: &[f32], to: &mut [f16]) {
+            // SAFETY: as above.
+            unsafe { four::store(from, to) }
+        }
 
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn round_vector(numbers: &mut [f32; $lanes]) {
-                    // SAFETY: as above.
-                    unsafe {
-                        let halves = $narrow::<_MM_FROUND_TO_NEAREST_INT>($load(numbers.as_ptr()));
-                        $store(numbers.as_mut_ptr(), $widen(halves));
-                    }
-                }
-            }
-        )*};
+        pub(super) fn round(self, numbers: &mut [f32]) {
+            // SAFETY: as above.
+            unsafe { four::round(numbers) }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn widen(halves: uint16x4_t) -> float32x4_t {
+        let singles;
+        // SAFETY: the instruction reads and writes these registers alone.
+        unsafe {
+            asm!(
+                "fcvtl {0:v}.4s, {1:v}.4h",
+                out(vreg) singles,
+                in(vreg) halves,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        singles
+    }
+
+    /// Rounds to nearest, ties to even, as Rust's functions require of the processor.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn narrow(singles: float32x4_t) -> uint16x4_t {
+        let halves;
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                "fcvtn {0:v}.4h, {1:v}.4s",
+                out(vreg) halves,
+                in(vreg) singles,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        halves
     }
 
     loops! {
-        eight of 8 with "avx,f16c": _mm256_loadu_ps, _mm256_storeu_ps, _mm_loadu_si128, _mm_storeu_si128,
-            _mm256_cvtph_ps, _mm256_cvtps_ph;
-        sixteen of 16 with "avx512f": _mm512_loadu_ps, _mm512_storeu_ps, _mm256_loadu_si256, _mm256_storeu_si256,
-            _mm512_cvtph_ps, _mm512_cvtps_ph;
+        four of 4 with "neon": vld1q_f32, vst1q_f32, vld1_u16, vst1_u16, widen, narrow;
     }
 }
 

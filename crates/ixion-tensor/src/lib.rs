@@ -25,6 +25,7 @@ mod fill;
 mod float;
 mod function;
 mod halves;
+mod isa;
 mod layout;
 mod limits;
 mod mapping;
@@ -53,6 +54,8 @@ pub use function::Function;
 pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use halves::{Half, bf16_bits, bf16_value};
+#[doc(hidden)]
+pub use isa::{Isa, isa};
 pub use layout::{Format, Layout, resolve_axes};
 pub use limits::{CancelToken, LimitError, Limits};
 #[doc(hidden)]
@@ -65,6 +68,8 @@ pub use storage::Storage;
 pub use strides::Order;
 #[doc(hidden)]
 pub use strides::{Axes, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes};
+#[doc(hidden)]
+pub use vectors::run_widest;
 pub use view::{TensorView, TensorViewMut};
 pub use wide::Scalar;
 pub use workspace::{Scratch, Workspace};

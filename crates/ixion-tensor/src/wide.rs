@@ -2,8 +2,8 @@
 //!
 //! Casting, comparing and printing are implemented once for these instead of for each of the 13 element types.
 
-use super::vectors::vectorised;
 use super::{Complex, DType, Element, Half, bf16, f16};
+use crate::widest;
 use std::fmt;
 
 /// The number of elements that are converted at a time.
@@ -199,12 +199,12 @@ pub(super) trait Widen: Element {
 
     /// [`Widen::widen`] of all elements, up to the end of the shorter slice.
     fn widen_all(from: &[Self], to: &mut [Self::Wide]) {
-        vectorised(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen()));
+        widest!(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen()));
     }
 
     /// [`Wide::narrow`] of all numbers, up to the end of the shorter slice.
     fn narrow_all<W: Wide>(from: &[W], to: &mut [Self]) {
-        vectorised(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.narrow()));
+        widest!(|| to.iter_mut().zip(from).for_each(|(to, from)| *to = from.narrow()));
     }
 }
 
@@ -277,7 +277,7 @@ macro_rules! widen_halves {
             fn narrow_all<W: Wide>(from: &[W], to: &mut [Self]) {
                 let mut odd = [0f32; CHUNK];
                 for (from, to) in from.chunks(CHUNK).zip(to.chunks_mut(CHUNK)) {
-                    vectorised(|| odd.iter_mut().zip(from).for_each(|(odd, from)| *odd = from.to_odd()));
+                    widest!(|| odd.iter_mut().zip(from).for_each(|(odd, from)| *odd = from.to_odd()));
                     Self::store_all(&odd[..from.len()], to);
                 }
             }

@@ -1,9 +1,10 @@
 //! The plan as JSON.
 
+use super::int8::{self, Kept, Reason};
 use super::planned::{Planned, SavedPlan};
 use crate::cli::warnings;
 use ixion::engine::file::Section;
-use ixion::engine::{Candidate, PlanFile, SupportedFormats};
+use ixion::engine::{Candidate, Inexact, PlanFile, SupportedFormats};
 use ixion::graph::{OperandIndex, RuntimeOperator};
 use ixion::memory::{Holds, Place, Root, Slot};
 use ixion::op::TensorFormat;
@@ -33,8 +34,10 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
             "operator": selection.operator,
             "chosen": candidate(chosen),
             "rejected": selection.candidates.iter().filter(|other| *other != chosen).map(candidate).collect::<Vec<_>>(),
+            "inexact": selection.inexact.iter().map(|it| inexact(it, chosen)).collect::<Vec<_>>(),
             "answers": selection.answers.iter().map(answers).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
+        "not_int8": int8::kept(planned).iter().map(not_int8).collect::<Vec<_>>(),
         "buffers": planned.memory.slots.iter().map(|slot| buffer(slot, planned)).collect::<Vec<_>>(),
         "copies": planned.memory.copies.iter().map(|&(operand, output)| json!({
             "operand": graph.operands().get(operand).map(|operand| operand.name()),
@@ -82,6 +85,24 @@ fn candidate(candidate: &Candidate) -> Value {
         "nanoseconds": candidate.price,
         "measured": candidate.is_measured,
     })
+}
+
+/// A candidate that was left out because it rounds too much, and the time that it would have saved, which may be negative.
+fn inexact(inexact: &Inexact, chosen: &Candidate) -> Value {
+    json!({
+        "candidate": candidate(&inexact.candidate),
+        "rounding": inexact.rounding,
+        "saves_nanoseconds": chosen.price - inexact.candidate.price,
+    })
+}
+
+/// An operator that computes in floats although int8 is allowed.
+fn not_int8(Kept { operator, reason }: &Kept<'_>) -> Value {
+    let int8 = match reason {
+        Reason::Slower { int8, .. } | Reason::Conversions { int8, .. } => Some(candidate(int8)),
+        Reason::NoScale | Reason::NotSupported => None,
+    };
+    json!({ "operator": operator, "reason": reason.name(), "candidate": int8 })
 }
 
 fn pass(pass: &PassStatistics) -> Value {

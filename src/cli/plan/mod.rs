@@ -1,5 +1,6 @@
 //! `ixion plan`: showing how a model is prepared before it runs.
 
+mod int8;
 mod json;
 mod picture;
 mod planned;
@@ -18,9 +19,11 @@ use std::path::PathBuf;
 
 const HELP: &str = "\
 The column \"done\" is one of: forward (the operator computes), in place (it overwrites an input), view or constant (nothing \
-to do), joined (its producers write directly into the concatenated output), dynamic (the size is known only at run time, and \
-the memory comes from the system). The column \"where\" is a range of bytes in the arena, or the caller's tensor for an input \
-or output.
+to do), joined (its producers write directly into the concatenated output), dynamic (it has a tensor whose size is known only \
+at run time). The column \"where\" is a range of bytes in the arena, the caller's tensor for an input or output, or system for \
+memory that is allocated at run time.
+
+The column \"left out\" has tactics that would have been faster, but whose results are much less exact; --fast allows them.
 
 The lower bound is the memory of the fullest step: no arrangement of the buffers takes less.
 

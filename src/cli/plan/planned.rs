@@ -91,8 +91,15 @@ impl Planned {
 
     /// The selected candidate of each operator that had a choice.
     pub(super) fn choices(&self) -> impl Iterator<Item = (&Selection, &Candidate)> {
-        let selections = self.plan.selections().iter().filter(|selection| selection.candidates.len() > 1);
+        let has_choice =
+            |it: &&Selection| it.candidates.len() > 1 || !it.candidates.is_empty() && !it.inexact.is_empty();
+        let selections = self.plan.selections().iter().filter(has_choice);
         selections.filter_map(|selection| Some((selection, selection.candidates.get(selection.chosen?)?)))
+    }
+
+    /// The selections of all operators.
+    pub(super) fn selections(&self) -> &[Selection] {
+        self.plan.selections()
     }
 
     /// The graph that runs.

@@ -1,9 +1,10 @@
 //! The plan as tables.
 
+use super::int8::{self, Kept, Reason};
 use super::planned::{Planned, SavedPlan};
 use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::{Style, Table, Terminal, list};
-use ixion::engine::{Candidate, Selection};
+use ixion::engine::{Candidate, Inexact, MAX_ROUNDING, Selection};
 use ixion::graph::OperandIndex;
 use ixion::memory::{Place, Root};
 use ixion::op::{Device, TensorMeta};
@@ -31,11 +32,13 @@ pub(super) fn write(terminal: &mut Terminal, title: &str, planned: &Planned) -> 
     operators(terminal, planned)?;
     writeln!(terminal)?;
     formats(terminal, planned)?;
+    inexact(terminal, planned)?;
+    not_int8(terminal, planned)?;
     unplanned(terminal, planned)?;
     memory(terminal, planned)
 }
 
-/// Says which operators keep the formats of the model, and why.
+/// Says which operators run without places for all of their tensors, and why.
 fn unplanned(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     let (first, count) = planned.unplanned();
     if count == 0 {
@@ -46,8 +49,9 @@ fn unplanned(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     let (operators, are) = (plural(count, "operator"), if count == 1 { "is" } else { "are" });
     writeln!(
         terminal,
-        "{operators}, from {names}{more} on, {are} not planned: sizes that depend on values are known only when the model \
-         runs, so the model's element types and layouts stay, and each result is allocated by itself\n"
+        "{operators}, beginning at {names}{more}, {are} not planned: sizes that depend on values are known only when the \
+         model runs, so formats are those for the sizes of the exported sample, and each such tensor is allocated by itself; \
+         operators behind these whose sizes are known are planned again\n"
     )
 }
 
@@ -70,10 +74,66 @@ fn formats(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     writeln!(terminal, "~ marks an estimate; use --tune to measure instead\n")
 }
 
+/// Writes the tactics that would have been faster than the selected ones, but were left out because they round too much.
+fn inexact(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
+    let mut table = Table::new(&["operator", "left out", ">rounding", ">saves"]);
+    let mut is_any = false;
+    for (selection, chosen) in planned.choices() {
+        let faster = selection.inexact.iter().filter(|it| it.candidate.price < chosen.price);
+        let fastest = faster.min_by(|a, b| a.candidate.price.total_cmp(&b.candidate.price));
+        if let Some(Inexact { candidate, rounding }) = fastest {
+            is_any = true;
+            let saved = marked(chosen.price - candidate.price, candidate.is_measured && chosen.is_measured);
+            table.row([selection.operator.clone(), candidate.to_string(), format!("{rounding}×"), saved]);
+        }
+    }
+    if !is_any {
+        return Ok(());
+    }
+    table.write(terminal)?;
+    writeln!(
+        terminal,
+        "left out because their rounding errors are more than {MAX_ROUNDING} times those of the general tactic; use --fast to \
+         allow them\n"
+    )
+}
+
+/// Writes the operators with weights that compute in floats although int8 is allowed, and why.
+fn not_int8(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
+    let kept = int8::kept(planned);
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["operator", "why it is not int8"]);
+    for Kept { operator, reason } in kept {
+        let reason = match reason {
+            Reason::NoScale => "its input has no scale, or the file of scales keeps it in f32".to_owned(),
+            Reason::NotSupported => {
+                "its layer does not support int8 with these parameters and weights".to_owned()
+            }
+            Reason::Slower { int8, chosen } => {
+                format!("int8 takes {}, {chosen} {}", price(int8), price(chosen))
+            }
+            Reason::Conversions { int8, chosen } => {
+                let saved = marked(chosen.price - int8.price, chosen.is_measured && int8.is_measured);
+                format!("int8 saves {saved}, less than the conversions around it take")
+            }
+        };
+        table.row([operator.to_owned(), reason]);
+    }
+    table.write(terminal)?;
+    writeln!(terminal)
+}
+
 /// A candidate's time, marked by `~` if it is an estimate.
 fn price(candidate: &Candidate) -> String {
-    let mark = if candidate.is_measured { "" } else { "~" };
-    format!("{mark}{}", time(Duration::from_secs_f64(candidate.price.max(0.0) / 1e9)))
+    marked(candidate.price, candidate.is_measured)
+}
+
+/// A time in nanoseconds, marked by `~` unless it was measured.
+fn marked(nanoseconds: f64, is_measured: bool) -> String {
+    let mark = if is_measured { "" } else { "~" };
+    format!("{mark}{}", time(Duration::from_secs_f64(nanoseconds.max(0.0) / 1e9)))
 }
 
 /// The maximum number of alternatives to show for an operator; `--json` has all.

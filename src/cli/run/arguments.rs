@@ -24,9 +24,9 @@ Examples:
 /// Run a model on arrays and images, and show or save the results
 ///
 /// Inputs are .npy files, .npz files (each array is assigned to the input of its name; x.npz:NAME selects one), .csv tables of
-/// numbers, and .png or .jpg images. Files without NAME= are assigned to the remaining inputs, in the order of the model. Any
-/// number of images, or a folder of them, may be given for a model's only input: they run in batches. Images that cannot be
-/// read are reported and skipped.
+/// numbers, and .png or .jpg images. Files without NAME= are assigned to the remaining inputs, in the order of the model, and so
+/// are arrays with the names in_0, in_1, …, unless inputs are called so. Any number of images, or a folder of them, may be given
+/// for a model's only input: they run in batches. Images that cannot be read are reported and skipped.
 ///
 /// A model.toml next to the model describes how images are prepared and what the model does (task = "classify", "detect" or
 /// "segment"). Without it, images are stretched to the size of the model's input and scaled to 0..1.

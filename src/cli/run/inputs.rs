@@ -63,9 +63,20 @@ impl Gathering<'_> {
             let tensor = self.read(source, at)?;
             return self.put(at, tensor);
         }
-        for (name, tensor) in load_npz(path, self.limits)? {
-            let advice = format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
-            let at = position(&self.ports, &name).map_err(|failure| failure.advise(advice))?;
+        let arrays = load_npz(path, self.limits)?;
+        let is_called = |name: &str| self.ports.iter().any(|port| port.is_called(name));
+        let has_names = arrays.iter().any(|(name, _)| place(name).is_some() && is_called(name));
+        for (name, tensor) in arrays {
+            let at = match place(&name).filter(|_| !has_names) {
+                Some(Place::Output) => continue,
+                Some(Place::Input(at)) if at < self.ports.len() => at,
+                Some(Place::Input(at)) => return Err(too_many(&self.ports, at.saturating_add(1))),
+                None => {
+                    let advice =
+                        format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
+                    position(&self.ports, &name).map_err(|failure| failure.advise(advice))?
+                }
+            };
             self.put(at, tensor)?;
         }
         Ok(())
@@ -130,6 +141,24 @@ impl Gathering<'_> {
             }
         }
         Ok(self.ports.into_iter().map(|port| port.name).zip(self.tensors.into_values()).collect())
+    }
+}
+
+/// The place of an array among a model's inputs or outputs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    Input(usize),
+    Output,
+}
+
+/// The place of an array by its name, if that is `in_N` or `out_N`, as in the files that `ixion verify` reads.
+fn place(name: &str) -> Option<Place> {
+    let (stem, number) = name.rsplit_once('_')?;
+    let number = number.parse().ok()?;
+    match stem {
+        "in" => Some(Place::Input(number)),
+        "out" => Some(Place::Output),
+        _ => None,
     }
 }
 
@@ -244,6 +273,16 @@ mod tests {
         assert_ne!(first.to_vec::<f32>().unwrap(), other.to_vec::<f32>().unwrap());
         let ints = random_input(&port(&[Some(2)], DType::I64), 7, &limits).unwrap();
         assert_eq!(ints.to_vec::<i64>().unwrap(), [0, 0]);
+    }
+
+    #[test]
+    fn arrays_may_be_numbered() {
+        assert_eq!(place("in_0"), Some(Place::Input(0)));
+        assert_eq!(place("in_12"), Some(Place::Input(12)));
+        assert_eq!(place("out_1"), Some(Place::Output));
+        for name in ["in", "in_", "in_x", "pnnx_input_0", "min_0", "in_0_1", ""] {
+            assert_eq!(place(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -97,6 +97,8 @@ impl Folder {
         let entries = entries.map_err(|error| format!("{}: {error}", self.path.display()))?;
         let numbered = |path: PathBuf| {
             let number = path.file_name()?.to_str()?.strip_prefix("arrays_")?.strip_suffix(".npz")?;
+            // Zeros may fill up a number, as in arrays_01.npz, but it has no sign.
+            let number = Some(number).filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))?;
             Some((number.parse().ok()?, path))
         };
         let mut found: Vec<(usize, PathBuf)> =
@@ -248,6 +250,11 @@ mod tests {
         assert_eq!(names(), [Some("arrays.npz".to_owned()), Some("arrays_1.npz".to_owned())]);
         fs::remove_file(folder.path().join("arrays.npz")).unwrap();
         assert_eq!(names(), [None, Some("arrays_1.npz".to_owned())], "the first set may be loose");
+        write("arrays_02.npz", b"");
+        write("arrays_+3.npz", b"");
+        assert_eq!(names().len(), 3);
+        assert_eq!(names()[2], Some("arrays_02.npz".to_owned()));
+        fs::remove_file(folder.path().join("arrays_02.npz")).unwrap();
         write("arrays_3.npz", b"");
         let gap = case.sets().unwrap_err();
         assert!(gap.ends_with("expected arrays_2.npz as the next set, found arrays_3.npz"), "{gap}");

@@ -1,6 +1,7 @@
 //! Determines scales from inputs.
 
 use super::loss::{Trial, too_lossy};
+use super::shared::share;
 use super::{Fingerprint, Histogram, Loss, Range, Scales, threshold};
 use crate::engine::{Builder, EngineError};
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
@@ -135,11 +136,12 @@ impl Calibration {
         self.histograms[position].as_ref()
     }
 
-    /// The scales of all operands that have a threshold.
+    /// The scales of all operands that have a threshold. Operands between which operators only move elements have the same one,
+    /// unless they differ too much.
     pub fn scales(&self, method: Method) -> Scales {
         let scale = |operand: Operand| Some((operand.name, Scales::for_threshold(operand.threshold?)?));
         let scales: Scales = self.operands(method).into_iter().filter_map(scale).collect();
-        scales.with_model(self.model.clone()).with_method(method.to_string())
+        share(&self.graph, scales).with_model(self.model.clone()).with_method(method.to_string())
     }
 
     /// The losses of all operators that support int8, in the order of the graph.

@@ -35,6 +35,7 @@ mod histogram;
 mod loss;
 mod range;
 mod scales;
+mod shared;
 
 pub use calibrate::{Calibration, Method, Operand};
 #[doc(hidden)]

@@ -165,6 +165,13 @@ impl Scales {
         self.method.as_deref()
     }
 
+    /// Replaces the scales of these operands.
+    #[must_use]
+    pub(super) fn with_scales(mut self, scales: impl IntoIterator<Item = (String, f32)>) -> Self {
+        self.scales.extend(scales);
+        self
+    }
+
     /// Sets the model that the scales were computed for.
     #[must_use]
     pub(super) fn with_model(self, model: Fingerprint) -> Self {

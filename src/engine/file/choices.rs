@@ -3,7 +3,7 @@
 use super::error::PlanFileProblem;
 use super::layout::Kind;
 use crate::engine::device::Accelerator;
-use crate::engine::selection::{self, Candidate, Selection, SupportedFormats};
+use crate::engine::selection::{self, Candidate, Inexact, Selection, SupportedFormats};
 use crate::engine::{EngineError, Plan};
 use crate::graph::{
     Change, Inserted, OperandFormat, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, Stage, Unfit,
@@ -58,6 +58,7 @@ struct Operator {
     name: String,
     chosen: Option<usize>,
     candidates: Vec<StoredCandidate>,
+    inexact: Vec<StoredInexact>,
     /// The formats that it takes and refuses, by position.
     answers: Vec<(Vec<String>, Vec<String>)>,
 }
@@ -69,6 +70,13 @@ struct StoredCandidate {
     tactic: u32,
     price: String,
     is_measured: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredInexact {
+    candidate: StoredCandidate,
+    rounding: String,
 }
 
 impl Choices {
@@ -151,7 +159,7 @@ pub(super) fn check(
                     |it: &TensorFormat| !it.is_quantized && !matches!(it.format, Format::Blocked { .. });
                 Ok(on_device.iter().all(may_be_view) || accelerator.takes(layer, &on_device))
             }
-            _ => Ok(selection::takes_all(layer, &metas, &formats)),
+            _ => Ok(selection::takes_all(operator.op_type(), layer, &metas, &formats)),
         });
         let fault = EngineError::at(&plan.graph, operator, Stage::Configure);
         if !takes.map_err(&fault)? {
@@ -263,10 +271,15 @@ impl Operator {
             price: format!("{:?}", candidate.price),
             is_measured: candidate.is_measured,
         };
+        let inexact = |inexact: &Inexact| StoredInexact {
+            candidate: stored(&inexact.candidate),
+            rounding: format!("{:?}", inexact.rounding),
+        };
         Self {
             name: selection.operator.clone(),
             chosen: selection.chosen,
             candidates: selection.candidates.iter().map(stored).collect(),
+            inexact: selection.inexact.iter().map(inexact).collect(),
             answers: selection.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
         }
     }
@@ -290,6 +303,10 @@ impl Operator {
         });
         let candidates =
             self.candidates.iter().map(candidate).collect::<Result<Vec<_>, PlanFileProblem>>()?;
+        let inexact = self.inexact.iter().map(|stored| {
+            let (candidate, rounding) = (candidate(&stored.candidate)?, parse_number(&stored.rounding)?);
+            Ok(Inexact { candidate, rounding })
+        });
         let chosen = self.chosen.filter(|&chosen| chosen < candidates.len());
         let selected = chosen.and_then(|chosen| candidates.get(chosen));
         if let Some(Candidate { tactic, .. }) = selected.filter(|it| layer.is_some() && known.lacks(it)) {
@@ -299,6 +316,7 @@ impl Operator {
             operator: self.name.clone(),
             candidates,
             chosen,
+            inexact: inexact.collect::<Result<_, PlanFileProblem>>()?,
             answers: answers.collect::<Result<_, PlanFileProblem>>()?,
         })
     }

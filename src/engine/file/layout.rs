@@ -6,8 +6,9 @@ use std::fmt;
 /// The magic number at the start of a plan. The first byte is not ASCII, and the last two reveal converted line ends.
 pub const MAGIC: [u8; 8] = *b"\x89IXPLN\r\n";
 
-/// The version of the format.
-pub const VERSION: u32 = 1;
+/// The version of the format. It is incremented when the layout changes, or the meaning of what layers store: transformed
+/// weights, for example, are useless to a kernel with other transforms.
+pub const VERSION: u32 = 2;
 
 /// The size of the header in bytes.
 pub const HEADER: usize = 64;

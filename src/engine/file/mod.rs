@@ -4,7 +4,7 @@
 //! formats and tactics, the shapes given to the builder, the stored state of layers, and the model's `model.toml`. Loading
 //! runs no pass, selects no format and tries no tactic.
 //!
-//! # Layout, version 1
+//! # Layout, version 2
 //!
 //! All numbers are little-endian and unsigned. The file is a header, an index, and sections.
 //!
@@ -15,7 +15,7 @@
 //! | byte | header |
 //! |---|---|
 //! | 0 | the magic number: `89` `IXPLN` `0D 0A` |
-//! | 8 | u32: version of the format, 1 |
+//! | 8 | u32: version of the format, 2 |
 //! | 12 | u32: flags, 0 |
 //! | 16 | u32 0x01020304, in the byte order of the machine that wrote the file |
 //! | 20 | u32: number of sections |
@@ -40,6 +40,8 @@
 //!
 //! Layers may keep packed weights, such as panels as wide as a vector. Their operators then have an additional attribute,
 //! [`ixion.packed`](crate::op::PACKED), so that a memory-mapped plan computes on the file's pages from the first run on.
+//! Layers that compute in int8 need their `weight` in no other form: it is stored as `i8` instead of `f32`, and the scale of each
+//! output channel as `ixion.scales.weight` (see [`scales_key`](crate::op::scales_key)).
 //!
 //! ## Settings
 //!

@@ -9,7 +9,7 @@ use super::states;
 use super::weights::{self, ALIGNMENT, Place, attributes};
 use crate::engine::{EngineError, Plan};
 use crate::graph::Stage;
-use crate::op::{LayerError, PACKED, catch_panic};
+use crate::op::{LayerError, PACKED, QuantizedWeight, catch_panic, scales_key};
 use crate::pnnx::{ArchiveError, Attribute, Graph, replace, write_beside};
 use crc32fast::Hasher;
 use std::collections::HashSet;
@@ -55,16 +55,25 @@ impl Plan {
     }
 }
 
-/// The graph, with the packed weights of layers as additional attributes.
+/// The graph, with the packed weights of layers as additional attributes, and weights in int8 where layers read them so.
 fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
     let mut source = plan.source.clone();
     for operator in plan.graph.operators() {
         let of_operator = EngineError::at(&plan.graph, operator, Stage::Store);
-        let packed =
-            operator.layer().map(|layer| catch_panic(|| layer.packed())).transpose().map_err(&of_operator)?;
+        let Some(layer) = operator.layer() else { continue };
         let Some(id) = source.operator_named(operator.name()) else { continue };
+        let (packed, quantized) =
+            catch_panic(|| Ok((layer.packed()?, layer.quantized_weight()?))).map_err(&of_operator)?;
         let refused = |error: &dyn std::fmt::Display| of_operator(LayerError::Unsupported(error.to_string()));
-        let Some(packed) = packed.flatten() else {
+        if let Some(QuantizedWeight { values, scales }) = quantized {
+            for (key, tensor) in [(WEIGHT.to_owned(), values), (scales_key(WEIGHT), scales)] {
+                let bytes = tensor.to_le_bytes().map_err(|error| refused(&error))?;
+                let attribute = Attribute::new(tensor.dtype(), tensor.shape().to_vec(), bytes);
+                let attribute = attribute.map_err(|error| refused(&error))?;
+                source.set_attribute(id, &key, attribute).map_err(|error| refused(&error))?;
+            }
+        }
+        let Some(packed) = packed else {
             // Packed weights of another plan would never be read.
             source.remove_attribute(id, PACKED).map_err(|error| refused(&error))?;
             continue;
@@ -74,6 +83,9 @@ fn with_packed(plan: &Plan) -> Result<Graph, EngineError> {
     }
     Ok(source)
 }
+
+/// The key of the weight that layers may read in int8.
+const WEIGHT: &str = "weight";
 
 /// Checks that names of weights are unique. Two operators can share one (`a.b` with `c`, `a` with `b.c`), and the loaded
 /// graph could not distinguish them.

@@ -6,7 +6,7 @@ use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
 use crate::graph::{RuntimeGraph, RuntimeOperator};
-use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, Elements, LayerError, Properties, Tactic, TensorFormat, TensorMeta, catch_panic};
 use crate::tensor::{DType, Format};
 use std::fmt;
 
@@ -21,6 +21,15 @@ pub struct Candidate {
     pub price: f64,
     /// Whether the price was measured; otherwise it is estimated by a processor model.
     pub is_measured: bool,
+}
+
+/// A candidate that was left out, because its results are too far from the exact ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inexact {
+    /// The candidate, with its price.
+    pub candidate: Candidate,
+    /// Its [rounding error](CpuLayer::rounding), in multiples of that of the layer's general tactic.
+    pub rounding: f64,
 }
 
 /// `f32 16c` if all tensors have one format, else the formats of the inputs and the outputs, in order; and the tactic, if it
@@ -45,6 +54,8 @@ pub(super) struct Tensors {
     pub(super) scales: Vec<Option<f32>>,
     /// The similarity of the tensors, for all sizes of the model's inputs.
     pub(super) likeness: Likeness,
+    /// Whether int8 passes through the operator, see [`passes_int8`].
+    pub(super) passes_int8: bool,
 }
 
 impl Tensors {
@@ -65,14 +76,15 @@ impl Tensors {
             meta.with_dtype(format.dtype).with_format(format.format).with_scale(scale)
         });
         let inputs = metas.by_ref().take(self.inputs.len()).collect();
-        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), likeness: self.likeness }
+        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), ..*self }
     }
 }
 
-/// The candidates of an operator, and the formats that it supports at each position.
+/// The candidates of an operator, those that were left out, and the formats that it supports at each position.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CandidateSet {
     pub(super) candidates: Vec<Candidate>,
+    pub(super) inexact: Vec<Inexact>,
     pub(super) answers: Vec<SupportedFormats>,
 }
 
@@ -86,7 +98,11 @@ pub(super) fn combinations(
     blocks: &[u8],
 ) -> Result<Probe, LayerError> {
     let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
-    let takes = |position: usize, formats: &[TensorFormat]| takes(layer, tensors.likeness, position, formats);
+    let passes = tensors.passes_int8;
+    let takes = |position: usize, formats: &[TensorFormat]| {
+        let others = || takes(layer, tensors.likeness, position, formats);
+        takes_int8(layer, passes, position, formats).unwrap_or_else(others)
+    };
     catch_panic(|| {
         let mut probe = Probe::of(&options);
         ask(&options, &takes, &mut Combination::new(), &mut probe);
@@ -141,8 +157,8 @@ pub(super) fn takes(
     position: usize,
     formats: &[TensorFormat],
 ) -> bool {
-    // Only devices have this order.
-    if formats.iter().any(|format| format.format == Format::ChannelsLast) {
+    // On the CPU, only int8 has this order.
+    if formats.iter().any(|format| format.format == Format::ChannelsLast && !format.is_quantized) {
         return false;
     }
     let is_float = formats.iter().all(|format| !format.is_quantized);
@@ -153,6 +169,45 @@ pub(super) fn takes(
         Likeness::None if is_blocked => false,
         _ => layer.supports(position, formats),
     }
+}
+
+/// Returns true if int8 passes through an operator: it only moves elements, and all of its floats have the same scale. Its layer
+/// then moves int8 as it moves any other elements.
+pub(super) fn passes_int8(op_type: &str, floats: impl IntoIterator<Item = Option<f32>>) -> bool {
+    let only_moves = match Properties::of(op_type).elements {
+        Elements::Copied
+        | Elements::Reshaped
+        | Elements::Unsqueezed
+        | Elements::Permuted
+        | Elements::Sliced
+        | Elements::Expanded
+        | Elements::Along
+        | Elements::Selected
+        | Elements::Divided
+        | Elements::Unbound
+        | Elements::Joined
+        | Elements::Stacked => true,
+        Elements::Computed | Elements::Cast | Elements::Moved | Elements::Padded => false,
+    };
+    let mut floats = floats.into_iter();
+    let first = floats.next().flatten();
+    only_moves && first.is_some() && floats.all(|scale| scale == first)
+}
+
+/// Whether an operator through which int8 passes takes the last of these formats, if one of them is quantised: then all floats
+/// are, in the same order, and the layer must take integers; those with the channels last are to it plain ones with other
+/// strides. `None` if another rule decides.
+pub(super) fn takes_int8(
+    layer: &dyn CpuLayer,
+    passes: bool,
+    position: usize,
+    formats: &[TensorFormat],
+) -> Option<bool> {
+    let first = formats.iter().find(|format| format.is_quantized).filter(|_| passes)?;
+    let fits = |format: &TensorFormat| format == first || !(format.is_quantized || format.dtype.is_float());
+    let as_integers = |format: &TensorFormat| TensorFormat { is_quantized: false, ..format.row_major() };
+    let integers: Combination = formats.iter().map(as_integers).collect();
+    Some(formats.get(..=position)?.iter().all(fits) && layer.supports(position, &integers))
 }
 
 /// The formats that a tensor may have, its own first.
@@ -167,12 +222,16 @@ fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination 
         options.extend(blocks.iter().map(|&block| plain.blocked(1, block)));
     }
     if scale.is_some() && meta.dtype() == DType::F32 {
+        // Images, unless all tensors are to be row-major.
+        let may_be_last = meta.rank() == 4 && !blocks.is_empty();
+        options.extend(may_be_last.then(|| TensorFormat::quantized().channels_last()));
         options.push(TensorFormat::quantized());
     }
     options
 }
 
-/// The candidates of one combination: one for each tactic of a layer, whose weights have `weights` bytes.
+/// The candidates of one combination: one for each tactic of a layer, whose weights have `weights` bytes. Those that are too
+/// inexact for the settings are priced as well, to show what leaving them out costs.
 ///
 /// # Errors
 /// Returns an error if the layer panics, fails to configure itself, or cannot be initialised for measuring.
@@ -181,20 +240,18 @@ pub(super) fn priced(
     tensors: &Tensors,
     formats: &Combination,
     (settings, key): (&SelectionSettings, &Key),
-) -> Result<Vec<Candidate>, LayerError> {
+) -> Result<CandidateSet, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
+    let is_int8 = inputs.first().is_some_and(|input| input.scale().is_some());
+    let weights = if is_int8 { weights / size_of::<f32>() as u64 } else { weights };
     let prices = settings.prices();
     catch_panic(|| {
-        let mut candidates = Vec::new();
+        let mut found = CandidateSet::default();
         let tactics = layer.tactics().into_iter().enumerate();
         for (at, tactic) in tactics.filter(|(at, tactic)| *at == 0 || settings.allows(tactic)) {
             let mut layer = layer.clone_layer();
             layer.set_tactic(tactic.id)?;
             let rounding = layer.rounding();
-            if at > 0 && !settings.allows_rounding(&tactic, rounding) {
-                log::debug!("{layer:?} rounds {rounding} times as much with {}", tactic.name);
-                continue;
-            }
             match layer.configure(&inputs, &outputs) {
                 Err(LayerError::Unsupported(reason)) => {
                     log::debug!("{layer:?} does not work in {formats:?}, {}: {reason}", tactic.name);
@@ -204,9 +261,13 @@ pub(super) fn priced(
             }
             let priced = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
             let (price, is_measured) = priced;
-            candidates.push(Candidate { formats: formats.clone(), tactic, price, is_measured });
+            let candidate = Candidate { formats: formats.clone(), tactic, price, is_measured };
+            match at == 0 || settings.allows_rounding(&tactic, rounding) {
+                true => found.candidates.push(candidate),
+                false => found.inexact.push(Inexact { candidate, rounding }),
+            }
         }
-        Ok(candidates)
+        Ok(found)
     })
 }
 

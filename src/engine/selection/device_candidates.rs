@@ -43,7 +43,7 @@ pub(super) fn candidate_set(
         candidates = enumerator.measured(graph, operator, tensors, candidates)?;
     }
     let answers = (0..tensors.len()).map(|position| supported_formats(&candidates, position)).collect();
-    Ok(Some((CandidateSet { candidates, answers }, !is_view)))
+    Ok(Some((CandidateSet { candidates, answers, ..CandidateSet::default() }, !is_view)))
 }
 
 /// The formats of the candidates at a position.

@@ -8,12 +8,14 @@
 
 mod alternation;
 mod assignment;
+mod assumed;
 mod candidates;
 mod choices;
 pub mod conversion;
 mod cross_device;
 mod device_candidates;
 pub mod elimination;
+mod flow;
 mod orders;
 mod price;
 pub mod probe;
@@ -30,24 +32,29 @@ use crate::ops::inserted::reformat::Reformat;
 use crate::ops::inserted::transfer::Transfer;
 use crate::shape::Shapes;
 use assignment::{assign, conversions};
-pub use candidates::Candidate;
-use candidates::{CandidateSet, Likeness, Tensors, takes};
+use assumed::assumed;
+pub use candidates::{Candidate, Inexact};
+use candidates::{CandidateSet, Likeness, Tensors, passes_int8, takes, takes_int8};
 use conversion::Conversion;
+use flow::Flow;
 pub use price::reformat_price;
 pub use probe::SupportedFormats;
-pub use settings::Formats;
 pub(super) use settings::SelectionSettings;
 use settings::is_named;
+pub use settings::{Formats, MAX_ROUNDING};
 
 /// The candidates of an operator, and the one that was selected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// The operator's name.
     pub operator: String,
-    /// Its candidates. Empty if shapes are unknown before the run: it then uses the formats of the model.
+    /// Its candidates. Empty if nothing is known about its shapes before the run: it then uses the formats of the model.
     pub candidates: Vec<Candidate>,
     /// The position of the selected candidate.
     pub chosen: Option<usize>,
+    /// The candidates that were left out because they round more than [`MAX_ROUNDING`] allows; empty for a plan that may be
+    /// [fast](crate::engine::Builder::with_fast_tactics).
+    pub inexact: Vec<Inexact>,
     /// The formats that its layer supports, for each input and then each output.
     pub answers: Vec<SupportedFormats>,
 }
@@ -63,27 +70,29 @@ pub(super) fn select_formats(
     (inputs, symbols): (&[Option<TensorMeta>], &[Option<TensorMeta>]),
     settings: &SelectionSettings,
 ) -> Result<Vec<Selection>, EngineError> {
-    let shapes =
-        Sizes { optimum: Shapes::infer_known(graph, inputs)?, any: Shapes::infer_known(graph, symbols)? };
+    let optimum = Shapes::infer_known(graph, inputs)?;
+    let shapes = Sizes {
+        is_planned: planned(graph, &optimum),
+        optimum: assumed(graph, &optimum),
+        any: Shapes::infer_known(graph, symbols)?,
+        flow: Flow::of(graph, settings),
+    };
     let mut candidate_sets = Vec::with_capacity(graph.operators().len());
-    for (operator, is_planned) in graph.operators().iter().zip(planned(graph, &shapes.optimum)) {
-        candidate_sets.push(match is_planned {
-            true => candidate_set(graph, operator, &shapes, settings)?,
-            false => CandidateSet::default(),
-        });
+    for (operator, &is_planned) in graph.operators().iter().zip(&shapes.is_planned) {
+        candidate_sets.push(candidate_set(graph, operator, (&shapes, is_planned), settings)?);
     }
     for names in [&settings.left_out, &settings.preferred] {
         for name in candidates::unknown_tactics(graph, settings.accelerator.as_ref(), names) {
             log::warn!("no operator has a tactic `{name}`");
         }
     }
-    let mut assignment = assign(graph, &candidate_sets, shapes.optimum.metas(), settings.prices());
+    let mut assignment = assign(graph, &candidate_sets, &shapes.optimum, settings.prices());
     match settings.formats {
         Formats::Alternating => alternation::prefer_blocks(&candidate_sets, &mut assignment),
         Formats::Narrowest => prefer_narrow(&candidate_sets, &mut assignment),
         Formats::Cheapest | Formats::Plain => {}
     }
-    let (produced, needed) = conversions(graph, &candidate_sets, &assignment, shapes.optimum.metas());
+    let (produced, needed) = conversions(graph, &candidate_sets, &assignment, &shapes.optimum);
     for (position, format) in produced.iter().enumerate() {
         if let Some(format) = *format {
             let operand = OperandIndex::new(position);
@@ -98,6 +107,7 @@ pub(super) fn select_formats(
                 operator,
                 candidates: candidate_set.candidates,
                 chosen,
+                inexact: candidate_set.inexact,
                 answers: candidate_set.answers,
             }
         });
@@ -105,37 +115,48 @@ pub(super) fn select_formats(
     configure_layers(graph, &selections, &shapes, settings)?;
     insert(graph, settings, needed);
     if settings.formats == Formats::Alternating {
-        alternation::insert_everywhere(graph, shapes.optimum.metas(), &produced);
+        alternation::insert_everywhere(graph, &shapes.optimum, &produced);
     }
     Ok(selections)
 }
 
-/// The inferred shapes: at the sizes that formats are selected for, and at all sizes that may occur.
+/// What is known about the operands: their shapes at the sizes that formats are selected for, those at all sizes that may occur,
+/// and which of them may be int8.
 struct Sizes {
-    optimum: Shapes,
+    /// By the operand's position.
+    optimum: Vec<Option<TensorMeta>>,
     any: Shapes,
+    /// Whether the sizes of all tensors of an operator are known before the run, by the operator's position. Otherwise,
+    /// `optimum` is a guess.
+    is_planned: Vec<bool>,
+    flow: Flow,
 }
 
-/// Whether each operator has places for its tensors before the run. Otherwise it allocates them itself, in the formats of the
-/// model: the size of one of them is known only when preceding operators have run, or one of these allocates it.
+impl Sizes {
+    /// The metadata of operands at the sizes that formats are selected for; `None` if one of them is unknown.
+    fn optimum_of(&self, operands: &[OperandIndex]) -> Option<Vec<TensorMeta>> {
+        operands.iter().map(|operand| self.optimum.get(operand.position())?.clone()).collect()
+    }
+}
+
+/// Whether the sizes of all tensors of an operator are known, by the operator's position.
 fn planned(graph: &RuntimeGraph, shapes: &Shapes) -> Vec<bool> {
     let is_known = |operand: &OperandIndex| shapes.get(*operand).is_some_and(|meta| meta.shape().is_ok());
-    let mut has_place = vec![true; graph.operands().len()];
-    let operators = graph.operators().iter().map(|operator| {
-        let inputs = operator.inputs();
-        let is_planned = inputs.iter().chain(operator.outputs()).all(is_known)
-            && inputs.iter().all(|input| has_place[input.position()]);
-        operator.outputs().iter().for_each(|output| has_place[output.position()] = is_planned);
-        is_planned
-    });
-    operators.collect()
+    let operators = graph.operators().iter();
+    operators.map(|operator| operator.inputs().iter().chain(operator.outputs()).all(is_known)).collect()
 }
 
-/// The candidates of an operator; empty if its shapes are unknown.
+/// Returns true if a layer need not work for the sizes at which it failed, as these are a guess.
+fn is_excused(error: &LayerError) -> bool {
+    !matches!(error, LayerError::Panic(_) | LayerError::Stuck(_) | LayerError::Limit(_))
+}
+
+/// The candidates of an operator; empty if nothing is known about its shapes. If its sizes are not known before the run, it
+/// runs on the CPU, where its tensors are allocated.
 fn candidate_set(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    shapes: &Sizes,
+    (shapes, is_planned): (&Sizes, bool),
     settings: &SelectionSettings,
 ) -> Result<CandidateSet, EngineError> {
     let Some(tensors) = tensors(graph, operator, shapes, settings) else {
@@ -146,19 +167,28 @@ fn candidate_set(
     }
     let fault = EngineError::at(graph, operator, Stage::Configure);
     // Dropping the layer's clones is a call into it as well.
-    let on_device = catch_panic(|| device_candidates::candidate_set(graph, operator, &tensors, settings))
-        .map_err(&fault)?;
+    let on_device = match is_planned {
+        true => catch_panic(|| device_candidates::candidate_set(graph, operator, &tensors, settings))
+            .map_err(&fault)?,
+        false => None,
+    };
     if let Some((mut candidate_set, true)) = on_device {
         keep_preferred(&mut candidate_set, settings);
         return Ok(candidate_set);
     }
-    let mut candidate_set =
-        catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings)).map_err(&fault)?;
+    let found = catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings));
+    let mut candidate_set = match found {
+        Err(error) if !is_planned && is_excused(&error) => {
+            log::debug!("{} `{}` keeps its formats: {error}", operator.op_type(), operator.name());
+            return Ok(CandidateSet::default());
+        }
+        found => found.map_err(&fault)?,
+    };
     if let Some((view, _)) = on_device {
         candidate_set.candidates.extend(view.candidates);
     }
     keep_preferred(&mut candidate_set, settings);
-    if candidate_set.candidates.is_empty() && operator.layer().is_some() {
+    if candidate_set.candidates.is_empty() && is_planned && operator.layer().is_some() {
         return Err(fault(LayerError::NoFormat(report(graph, operator, &candidate_set.answers))));
     }
     Ok(candidate_set)
@@ -194,14 +224,21 @@ fn report(graph: &RuntimeGraph, operator: &RuntimeOperator, answers: &[Supported
 fn tensors(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    Sizes { optimum, any }: &Sizes,
+    shapes: &Sizes,
     settings: &SelectionSettings,
 ) -> Option<Tensors> {
-    let (inputs, outputs) = optimum.get_all(operator.inputs()).zip(optimum.get_all(operator.outputs()))?;
+    let inputs = shapes.optimum_of(operator.inputs())?;
+    let outputs = shapes.optimum_of(operator.outputs())?;
     let operands: Vec<OperandIndex> = operator.inputs().iter().chain(operator.outputs()).copied().collect();
-    let likeness = any.get_all(&operands).map_or(Likeness::None, |metas| Likeness::of(metas.iter()));
+    let likeness = shapes.any.get_all(&operands).map_or(Likeness::None, |metas| Likeness::of(metas.iter()));
     let scales = operands.iter().map(|&operand| settings.scale(operator, graph.operand(operand).name()));
-    Some(Tensors { inputs, outputs, scales: scales.collect(), likeness })
+    let scales: Vec<Option<f32>> = scales.collect();
+    let floats = inputs.iter().chain(&outputs).zip(&scales).filter(|(meta, _)| meta.dtype().is_float());
+    // A device has rules of its own for views.
+    let passes_int8 = settings.accelerator.is_none()
+        && passes_int8(operator.op_type(), floats.map(|(_, &scale)| scale))
+        && shapes.flow.passes(operator);
+    Some(Tensors { inputs, outputs, scales, likeness, passes_int8 })
 }
 
 /// The scale of the operand with this name, if its format is quantised.
@@ -235,8 +272,14 @@ fn configure_layers(
         };
         let index = OperatorIndex::new(position);
         let Some(tensors) = tensors(graph, graph.operator(index), shapes, settings) else { continue };
-        let configured = configure_layer(graph, index, chosen, &tensors);
-        configured.map_err(EngineError::at(graph, graph.operator(index), Stage::Configure))?;
+        let is_guess = shapes.is_planned.get(position) == Some(&false);
+        match configure_layer(graph, index, chosen, &tensors) {
+            // It is configured again when its sizes are known.
+            Err(error) if is_guess && is_excused(&error) => log::debug!("`{}`: {error}", selection.operator),
+            configured => {
+                configured.map_err(EngineError::at(graph, graph.operator(index), Stage::Configure))?;
+            }
+        }
     }
     Ok(())
 }
@@ -326,11 +369,20 @@ pub(super) fn optimum(graph: &RuntimeGraph, symbols: &[Option<TensorMeta>]) -> V
     graph.inputs().iter().zip(symbols).map(fixed).collect()
 }
 
-/// Returns true if a layer takes its tensors in these formats.
-pub(super) fn takes_all(layer: &dyn CpuLayer, metas: &[TensorMeta], formats: &[TensorFormat]) -> bool {
+/// Returns true if the layer of an operator of this type takes its tensors in these formats.
+pub(super) fn takes_all(
+    op_type: &str,
+    layer: &dyn CpuLayer,
+    metas: &[TensorMeta],
+    formats: &[TensorFormat],
+) -> bool {
     let likeness = Likeness::of(metas.iter());
+    let floats = metas.iter().filter(|meta| meta.scale().is_some() || meta.dtype().is_float());
+    let passes = passes_int8(op_type, floats.map(TensorMeta::scale));
     let mut asked = (0..formats.len()).map(|at| (at, formats.get(..=at).unwrap_or_default()));
-    asked.all(|(at, formats)| takes(layer, likeness, at, formats))
+    asked.all(|(at, formats)| {
+        takes_int8(layer, passes, at, formats).unwrap_or_else(|| takes(layer, likeness, at, formats))
+    })
 }
 
 /// Returns true if an error may be due to the sizes that were assumed, which need not be valid for the model.

@@ -71,7 +71,8 @@ mod tests {
         let scales = vec![None; inputs.len() + 1];
         let formats = inputs.iter().map(|_| TensorFormat::plain(DType::F32));
         let formats = formats.chain([TensorFormat::plain(DType::F32)]).collect();
-        (Tensors { inputs, outputs: vec![meta(output)], scales, likeness: Likeness::None }, formats)
+        let (outputs, likeness) = (vec![meta(output)], Likeness::None);
+        (Tensors { inputs, outputs, scales, likeness, passes_int8: false }, formats)
     }
 
     /// Each combination as a text: `l` where channels are last, `p` elsewhere.

@@ -28,7 +28,7 @@ const BLOCKS: [u8; 2] = [16, 8];
 
 /// The largest [rounding error](crate::op::CpuLayer::rounding) of a tactic that may always be selected. That of a whole
 /// model is smaller, because most of its layers have none.
-const MAX_ROUNDING: f64 = 3.0;
+pub const MAX_ROUNDING: f64 = 3.0;
 
 /// The settings of the selection.
 #[derive(Debug)]

@@ -63,12 +63,9 @@ pub(super) fn candidate_set(
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                candidate_set.candidates.extend(priced(
-                    (layer.get(), *weights),
-                    tensors,
-                    formats,
-                    (settings, &key),
-                )?);
+                let found = priced((layer.get(), *weights), tensors, formats, (settings, &key))?;
+                candidate_set.candidates.extend(found.candidates);
+                candidate_set.inexact.extend(found.inexact);
             }
         }
     }
@@ -147,10 +144,16 @@ impl Tensors {
         let is_f32 = |meta: &TensorMeta| meta.dtype() == DType::F32;
         let cast = |meta: &TensorMeta| if is_f32(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();
-        let Self { inputs, outputs, scales, likeness } = self;
+        let Self { inputs, outputs, scales, .. } = self;
         let is_any = inputs.iter().chain(outputs).any(is_f32);
         let scales = vec![None; scales.len()];
-        is_any.then(|| Self { inputs: all(inputs), outputs: all(outputs), scales, likeness: *likeness })
+        is_any.then(|| Self {
+            inputs: all(inputs),
+            outputs: all(outputs),
+            scales,
+            likeness: self.likeness,
+            passes_int8: false,
+        })
     }
 
     /// The type to which an operator's f32 tensors are cast for a candidate, if it is another one.

@@ -106,12 +106,16 @@ impl Converter<'_> {
         }
     }
 
-    /// The outputs of an operator, or the items of its only output if that is a tuple that the file unpacks.
-    pub(super) fn outputs_in_use<'o>(&'o self, operator: &'o pnnx::Operator) -> &'o [OperandId] {
-        match operator.outputs() {
-            [tuple] => self.unpack_of(*tuple).map_or(operator.outputs(), pnnx::Operator::outputs),
-            outputs => outputs,
-        }
+    /// The outputs of an operator. If the only or the last one is a tuple that the file unpacks, its items are in its place.
+    pub(super) fn outputs_in_use(&self, operator: &pnnx::Operator) -> Vec<OperandId> {
+        let Some((last, others)) = operator.outputs().split_last() else { return Vec::new() };
+        let items = self.items_of(*last).unwrap_or(std::slice::from_ref(last));
+        [others, items].concat()
+    }
+
+    /// The items of a tuple that the file unpacks.
+    pub(super) fn items_of(&self, operand: OperandId) -> Option<&[OperandId]> {
+        self.unpack_of(operand).map(pnnx::Operator::outputs)
     }
 
     pub(super) fn is_unpacked(&self, operand: OperandId) -> bool {

@@ -252,6 +252,10 @@ def linalg_ranks(model: Model) -> None:
         half = positive(3, 3, dtype=dtype).tril()
         model.op("aten::linalg_matrix_rank", half, f=lambda a: L.matrix_rank(a, hermitian=True), atol=None, rtol=None, hermitian=True)
         model.op("aten::linalg_pinv", half, f=lambda a: L.pinv(a, hermitian=True), atol=None, rtol=None, hermitian=True)
+    # Without any tolerance, not even the usual relative one.
+    small = torch.diag(torch.tensor([1.0, 1e-12]))
+    model.op("aten::linalg_matrix_rank", small, f=lambda a: L.matrix_rank(a, tol=0.0), hermitian=False, tol=0.0)
+    model.op("aten::linalg_matrix_rank", small, f=lambda a: L.matrix_rank(a, atol=0.0), atol=0.0, hermitian=False)
 
 
 @direct(feature="linalg", tolerance=1e-3)

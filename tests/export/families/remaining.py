@@ -79,7 +79,8 @@ def parts_that_are_replaced() -> Export:
     class Net(nn.Module):
         def forward(self, x, y, i):
             return (torch.as_strided_scatter(x, y, (2, 2), (1, 4), 1), torch.as_strided_scatter(x, i, (2, 2), (4, 2)), torch.as_strided_scatter(x, y[0, 0], (), (), 7),
-                    torch.narrow_copy(x, 1, 1, 2), x.narrow_copy(0, -2, 1), F.native_channel_shuffle(x[None], 3), torch.as_strided_scatter(x.long(), y, (2, 2), (1, 2)))
+                    torch.narrow_copy(x, 1, 1, 2), x.narrow_copy(0, -2, 1), F.native_channel_shuffle(x[None], 3), torch.as_strided_scatter(x.long(), y, (2, 2), (1, 2)),
+                    torch.as_strided_scatter(x, x[:2, 1:], (2, 3), (3, 2)))
     return Export(Net(), randn(3, 4), randn(2, 2), random_integers(2, 2))
 
 

@@ -224,3 +224,19 @@ def index_that_lost_an_axis() -> Export:
         def forward(self, x):
             return x[torch.tensor([[0, 2], [1, 0], [2, 2]])]
     return Export(Net(), randn(3, 2))
+
+
+@told
+def counts_added_in_place() -> Export:
+    class Net(nn.Module):
+        def forward(self, codes):
+            return torch.zeros(5).index_add_(0, codes, torch.ones(4))
+    return Export(Net(), torch.tensor([3, 0, 3, 2]))
+
+
+@told
+def pre_emphasis_that_lost_its_slices() -> Export:
+    class Net(nn.Module):
+        def forward(self, wave):
+            return wave[:, 1:] - 0.97 * wave[:, :-1]
+    return Export(Net(), randn(2, 6), others=[(randn(2, 9),)])

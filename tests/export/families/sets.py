@@ -246,6 +246,17 @@ def histograms() -> Export:
     return Export(Net(), randn(3, 4), rand(3, 4), edges, others=[(randn(2, 5), rand(2, 5), edges), (randn(1, 3), rand(1, 3), edges)])
 
 
+@exported
+def histograms_of_points() -> Export:
+    class Net(nn.Module):
+        def forward(self, x, weight):
+            first, second = torch.histogramdd(x, [2, 3]), torch.histogramdd(x, 3, range=[-1.0, 1.0, -0.5, 2.0], density=True)
+            one = torch.histogramdd(x[:, :1], [4])
+            return (first.hist, *first.bin_edges, second.hist, *second.bin_edges, one.hist, *one.bin_edges,
+                    torch.histogramdd(x, [2, 4], weight=weight, density=True).hist)
+    return Export(Net(), randn(6, 2), rand(6), others=[(randn(9, 2), rand(9))])
+
+
 @direct
 def aten_histogram(model: Model) -> None:
     results = []

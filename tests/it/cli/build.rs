@@ -47,7 +47,7 @@ fn every_subcommand_takes_a_plan() {
     let planned = ixion(["plan", &path, "--json", "--verify", "--map"]).json();
     assert_eq!(
         (&planned["plan"]["model"], &planned["plan"]["format"]),
-        (&json!("digits.pnnx.param"), &json!(1))
+        (&json!("digits.pnnx.param"), &json!(2))
     );
     assert_eq!(ixion(["plan", "digits/digits.pnnx.param", "--json"]).json()["plan"], json!(null));
     let text = folder.path().join("again.param");

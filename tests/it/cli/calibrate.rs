@@ -32,6 +32,28 @@ fn scales_are_found_and_used() {
 }
 
 #[test]
+fn layers_that_stay_in_floats_are_listed_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let scales = text(&folder.path().join("digits.json"));
+    let args = ["--inputs", "digits/calibration", "-o", &scales, "--json"];
+    let [a, b, c, d, e] = args;
+    let found = ixion(["calibrate", DIGITS, a, b, c, d, e]).json();
+    let first = found["layers"][0]["name"].as_str().unwrap().to_owned();
+    let mut file: Value = serde_json::from_slice(&std::fs::read(&scales).unwrap()).unwrap();
+    file["keep_f32"] = json!([first]);
+    std::fs::write(&scales, file.to_string()).unwrap();
+    let whole = ["--precision", "int8", "--scales", &scales, "--layouts", "narrowest"];
+    let [a, b, c, d, e, f] = whole;
+    let planned = ixion(["plan", DIGITS, "--json", a, b, c, d, e, f]).json();
+    let wanted = json!([{ "operator": first, "reason": "no scale", "candidate": null }]);
+    assert_eq!(planned["not_int8"], wanted);
+    let shown = ixion(["plan", DIGITS, a, b, c, d, e, f]).fine();
+    assert!(shown.contains("why it is not int8") && shown.contains("keeps it in f32"), "{shown}");
+    let floats = ixion(["plan", DIGITS, "--json"]).json();
+    assert_eq!(floats["not_int8"], json!([]));
+}
+
+#[test]
 fn programs_read_what_was_found() {
     let folder = tempfile::tempdir().unwrap();
     let scales = text(&folder.path().join("digits.json"));

@@ -65,8 +65,32 @@ fn operators_behind_sizes_that_depend_on_values_are_not_planned() {
         pnnx.Output out 1 0 w\n";
     std::fs::write(&path, text).unwrap();
     let printed = ixion(["plan", path.to_str().unwrap()]).fine();
-    assert!(printed.contains("2 operators, from `places` on, are not planned: "), "{printed}");
+    assert!(printed.contains("2 operators, beginning at `places`, are not planned: "), "{printed}");
     assert!(!ixion(["plan", DIGITS]).fine().contains("not planned"));
+}
+
+#[test]
+fn tactics_that_round_too_much_are_listed_with_what_they_would_save() {
+    let unet = "shapes_unet/shapes_unet.pnnx.param";
+    let printed = ixion(["plan", unet]).fine();
+    let row = printed.lines().find(|line| line.contains("winograd-6x6)"));
+    assert!(row.is_some_and(|row| row.contains("10×") && row.contains('~')), "{printed}");
+    assert!(printed.contains("more than 3 times those of the general tactic"), "{printed}");
+    let fast = ixion(["plan", unet, "--fast"]).fine();
+    assert!(!fast.contains("left out because"), "{fast}");
+
+    let inexact = |args: [&str; 4]| -> Vec<serde_json::Value> {
+        let json = ixion(args).json();
+        let all = json["formats"].as_array().unwrap().iter();
+        all.flat_map(|of| of["inexact"].as_array().unwrap().clone()).collect()
+    };
+    let left_out = inexact(["plan", unet, "--json", "--layouts=cheapest"]);
+    let saves = |it: &serde_json::Value| it["saves_nanoseconds"].as_f64().unwrap() > 0.0;
+    assert!(left_out.iter().any(saves), "{left_out:?}");
+    for it in &left_out {
+        assert_eq!((&it["candidate"]["tactic"], &it["rounding"]), (&json!("winograd-6x6"), &json!(10.0)));
+    }
+    assert!(inexact(["plan", unet, "--json", "--fast"]).is_empty());
 }
 
 #[test]

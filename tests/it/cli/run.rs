@@ -87,6 +87,23 @@ fn tables_and_archives_are_inputs_too() {
     );
 }
 
+#[test]
+fn arrays_of_a_case_are_inputs_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let arrays = folder.path().join("arrays_01.npz");
+    let arrays = arrays.to_str().unwrap();
+    let [first, second] = ["two_inputs/in_0.npy", "two_inputs/in_1.npy"];
+    write_npz(arrays.as_ref(), &[("out_0", "two_inputs/out_0.npy"), ("in_1", second), ("in_0", first)]);
+    let wanted = ixion(["run", TWO, "-i", first, "-i", second]).fine();
+    assert_eq!(ixion(["run", TWO, "-i", arrays]).fine(), wanted);
+    write_npz(arrays.as_ref(), &[("in_0", first), ("in_1", second), ("in_2", second)]);
+    let ended = ixion(["run", TWO, "-i", arrays]);
+    assert!(ended.code == 2 && ended.stderr.contains("too many inputs: expected 2"), "{}", ended.stderr);
+    write_npz(arrays.as_ref(), &[("in_1", second)]);
+    let ended = ixion(["run", TWO, "-i", arrays]);
+    assert!(ended.code == 2 && ended.stderr.contains("missing inputs: `pnnx_input_0`"), "{}", ended.stderr);
+}
+
 /// Writes an archive of arrays like `numpy.savez`.
 fn write_npz(path: &std::path::Path, arrays: &[(&str, &str)]) {
     let mut writer = ixion::pnnx::ArchiveWriter::new(std::fs::File::create(path).unwrap());

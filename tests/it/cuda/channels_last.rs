@@ -292,7 +292,8 @@ fn int8_tensors_can_be_channels_last() {
         "nn.ReLU r 1 1 a b".to_owned(),
         conv("d", ["b", "y"], [64, 64, 3, 1], 1, DType::F32),
     ];
-    let scales: Scales = [("x", 0.02), ("b", 0.05), ("a", 0.05)].into_iter().collect();
+    // Powers of two: convolutions on the CPU multiply by the reciprocal of a scale, those on a GPU divide by it.
+    let scales: Scales = [("x", 0.03125), ("b", 0.0625), ("a", 0.0625)].into_iter().collect();
     let text = graph(&lines, &inputs);
     let whole = || {
         let graph = Graph::parse(&text, &Limits::default()).unwrap();

@@ -81,10 +81,12 @@ impl Maker {
         SIZES.iter().all(|sizes| length(&elements, sizes) < 6_000)
     }
 
-    /// A random value that satisfies the predicate, with a preference for recent ones.
+    /// A random value of known size that satisfies the predicate, with a preference for recent ones.
     pub(crate) fn pick(&mut self, holds: impl Fn(&Self, Value) -> bool) -> Option<Value> {
         let count = self.net.metas.len();
-        let fits = |value: &Value| self.meta(*value).dtype() == DType::F32 && holds(self, *value);
+        let is_usual =
+            |value: Value| self.meta(value).dtype() == DType::F32 && self.net.has_known_size(value);
+        let fits = |value: &Value| is_usual(*value) && holds(self, *value);
         let values: Vec<Value> = (0..count).filter(fits).collect();
         let recent = values.len().saturating_sub(3);
         match (values.is_empty(), self.chance(60)) {

@@ -83,6 +83,11 @@ impl Net {
         Ok(outputs.collect::<Option<_>>().unwrap_or_else(|| panic!("{node:?} has unknown shapes")))
     }
 
+    /// Returns true if the size of a value follows from those of the inputs.
+    pub(crate) fn has_known_size(&self, value: Value) -> bool {
+        self.metas[value].dims().iter().all(|dim| known_length(dim, &SIZES[0]).is_some())
+    }
+
     /// The graph as PNNX would write it.
     pub(crate) fn graph(&self) -> Graph {
         self.graph_with(true)

@@ -11,7 +11,8 @@ pub(crate) type Generator = fn(&mut Maker) -> Option<()>;
 
 /// All generators with their weights.
 const GENERATORS: &[(u32, Generator)] = &[
-    (8, activation),
+    (6, activation),
+    (2, spelled::chosen_rows),
     (6, arithmetic),
     (4, residual),
     (4, shifted_by_constant),

@@ -3,6 +3,7 @@
 use super::maker::Maker;
 use super::net::Value;
 use super::recipes::activate;
+use ixion::tensor::Dim;
 
 /// A matrix or tokens, with a fixed number of features along the last axis.
 fn rows(maker: &mut Maker, ranks: &[usize]) -> Option<(Value, usize)> {
@@ -193,6 +194,41 @@ pub(crate) fn places(maker: &mut Maker) -> Option<()> {
     let places = maker.make("aten::nonzero", &[("", is_large)], &[], &[], 1)[0];
     if maker.chance(50) {
         maker.unary("torch.sum", places, &[("dim", "(0)"), ("keepdim", "False")]);
+    }
+    Some(())
+}
+
+/// What operators compute for some rows of a value, added to the value: the number of rows depends on the values of an input,
+/// and the sum has a known size again.
+pub(crate) fn chosen_rows(maker: &mut Maker) -> Option<()> {
+    let count = u32::try_from(maker.net.inputs.len()).ok()?;
+    let position = maker.rng_below(count) as usize;
+    let input = maker.net.inputs[position];
+    let x = maker.pick(|maker, x| {
+        let dims = maker.meta(x).dims();
+        let is_counted = |axis: usize| dims[axis].fixed().is_some_and(|len| len > 1);
+        (2..=4).contains(&dims.len())
+            && dims[0] == Dim::symbol("n")
+            && is_counted(if dims.len() == 4 { 1 } else { dims.len() - 1 })
+    })?;
+    let rows = maker.unary("torch.flatten", input, &[("start_dim", "1"), ("end_dim", "-1")]);
+    let first = maker.unary("Tensor.select", rows, &[("dim", "1"), ("index", "0")]);
+    let is_large = maker.make("torch.gt", &[("input", first)], &[("other", "1.000000e-01")], &[], 1)[0];
+    let places = maker.make("aten::nonzero", &[("", is_large)], &[], &[], 1)[0];
+    let indices = maker.unary("torch.squeeze", places, &[("dim", "1")]);
+    let inputs = [("input", x), ("index", indices)];
+    let mut y = maker.make("torch.index_select", &inputs, &[("dim", "0")], &[], 1)[0];
+    for _ in 0..1 + maker.rng_below(2) {
+        y = match maker.meta(y).rank() {
+            4 => maker.conv(y, maker.fixed(y, 1), 3, 1, 1),
+            rank => maker.linear(y, maker.fixed(y, rank - 1)),
+        };
+        y = activate(maker, y);
+    }
+    let inputs = [("input", x), ("index", indices), ("source", y)];
+    let y = maker.make("torch.index_add", &inputs, &[("dim", "0"), ("alpha", "1")], &[], 1)[0];
+    if maker.chance(60) {
+        activate(maker, y);
     }
     Some(())
 }

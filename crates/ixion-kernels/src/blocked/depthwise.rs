@@ -14,8 +14,12 @@ use ixion_tensor::{Result, Tensor};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// The number of elements of a patch.
+/// The maximum number of elements of a patch.
 const PATCH: usize = 10 << 10;
+
+/// The number of elements of a patch that leave room in the first-level cache for what is copied and what is stored.
+/// A patch has more only if a single window does.
+const NEAR: usize = 5 << 10;
 
 /// Memory for a patch, aligned to cache lines so that no vector load crosses two.
 #[repr(align(64))]
@@ -49,16 +53,16 @@ impl DepthwiseConv {
     pub fn new(shape: BlockedShape, block: usize) -> Option<Self> {
         let isa = isa_for(block)?;
         let ([rows, columns], [high, wide]) = (shape.outputs(), shape.windows);
-        let fits = |rows, columns| {
-            let area = reach(high, rows).saturating_mul(reach(wide, columns));
-            area.saturating_mul(block) <= PATCH
-        };
-        let most = |len: usize, fits: &dyn Fn(usize) -> bool| {
+        let area =
+            |rows, columns| reach(high, rows).saturating_mul(reach(wide, columns)).saturating_mul(block);
+        let most = area(1, 1).clamp(NEAR, PATCH);
+        let fits = |rows, columns| area(rows, columns) <= most;
+        let longest = |len: usize, fits: &dyn Fn(usize) -> bool| {
             // The longest part that fits, if the axis is split into parts of equal length.
             (1..=len).map(|parts| len.div_ceil(parts)).find(|&part| fits(part))
         };
-        let columns = most(columns.max(1), &|columns| fits(1, columns))?;
-        let rows = most(rows.max(1), &|rows| fits(rows, columns))?;
+        let columns = longest(columns.max(1), &|columns| fits(1, columns))?;
+        let rows = longest(rows.max(1), &|rows| fits(rows, columns))?;
         Some(Self { shape, isa, part: [rows, columns] })
     }
 
@@ -241,7 +245,9 @@ fn run_row(isa: Isa, operands: &Operands<'_>, output: &mut [f32]) {
     assert!(rows * taps == 0 || end <= operands.input.len(), "the input is too short");
     assert!(rows * taps * lanes <= operands.weights.len() && lanes <= operands.bias.len(), "too few weights");
     assert!(operands.added.is_none_or(|added| added.len() >= output.len()), "too few values to add");
-    let row = select(isa, operands.stride);
+    // Adjacent columns of a window of a usual width are visited without a loop.
+    let adjacent = if operands.steps[1] == lanes { taps } else { 0 };
+    let row = select(isa, (operands.stride, adjacent));
     // SAFETY: the processor has the instructions, and everything that is read and written is within the operands.
     unsafe { row(operands, output) }
 }
@@ -249,12 +255,13 @@ fn run_row(isa: Isa, operands: &Operands<'_>, output: &mut [f32]) {
 /// A kernel for a row of columns.
 type Row = unsafe fn(&Operands<'_>, &mut [f32]);
 
-/// Computes a row in tiles of nearly equal size. A stride of 0 means any stride.
+/// Computes a row in tiles of nearly equal size. A stride of 0 means any stride, and 0 taps any columns of a window;
+/// otherwise, these are adjacent.
 ///
 /// # Safety
 /// [`run_row`] must have checked the operands, and the function must be inlined where the instructions of `L` are enabled.
 #[inline(always)]
-unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &mut [f32]) {
+unsafe fn row<L: Lanes, const STRIDE: usize, const TAPS: usize>(operands: &Operands<'_>, output: &mut [f32]) {
     let columns = output.len() / L::COUNT;
     let tiles = columns.div_ceil(COLUMNS);
     let (size, longer) = (columns / tiles, columns % tiles);
@@ -264,14 +271,14 @@ unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &m
         // SAFETY: the caller's promise: these columns are within the row.
         unsafe {
             match len {
-                1 => tile::<L, STRIDE, 1>(operands, first, output),
-                2 => tile::<L, STRIDE, 2>(operands, first, output),
-                3 => tile::<L, STRIDE, 3>(operands, first, output),
-                4 => tile::<L, STRIDE, 4>(operands, first, output),
-                5 => tile::<L, STRIDE, 5>(operands, first, output),
-                6 => tile::<L, STRIDE, 6>(operands, first, output),
-                7 => tile::<L, STRIDE, 7>(operands, first, output),
-                _ => tile::<L, STRIDE, COLUMNS>(operands, first, output),
+                1 => tile::<L, STRIDE, TAPS, 1>(operands, first, output),
+                2 => tile::<L, STRIDE, TAPS, 2>(operands, first, output),
+                3 => tile::<L, STRIDE, TAPS, 3>(operands, first, output),
+                4 => tile::<L, STRIDE, TAPS, 4>(operands, first, output),
+                5 => tile::<L, STRIDE, TAPS, 5>(operands, first, output),
+                6 => tile::<L, STRIDE, TAPS, 6>(operands, first, output),
+                7 => tile::<L, STRIDE, TAPS, 7>(operands, first, output),
+                _ => tile::<L, STRIDE, TAPS, COLUMNS>(operands, first, output),
             }
         }
         first += len;
@@ -284,12 +291,13 @@ unsafe fn row<L: Lanes, const STRIDE: usize>(operands: &Operands<'_>, output: &m
 /// As [`row`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "see above")]
-unsafe fn tile<L: Lanes, const STRIDE: usize, const C: usize>(
+unsafe fn tile<L: Lanes, const STRIDE: usize, const TAPS: usize, const C: usize>(
     operands: &Operands<'_>,
     first: usize,
     output: &mut [f32],
 ) {
     let ([rows, taps], [down, right]) = (operands.window, operands.steps);
+    let (taps, right) = if TAPS > 0 { (TAPS, L::COUNT) } else { (taps, right) };
     let stride = if STRIDE > 0 { STRIDE } else { operands.stride } * L::COUNT;
     // SAFETY: the caller's promise.
     unsafe {
@@ -319,16 +327,23 @@ unsafe fn tile<L: Lanes, const STRIDE: usize, const C: usize>(
 
 macro_rules! rows {
     ($select:ident, $lanes:ty $(, $feature:literal)?) => {
-        fn $select(stride: usize) -> Row {
+        fn $select(steps: (usize, usize)) -> Row {
             $(#[target_feature(enable = $feature)])?
-            unsafe fn kernel<const STRIDE: usize>(operands: &Operands<'_>, output: &mut [f32]) {
+            unsafe fn kernel<const STRIDE: usize, const TAPS: usize>(
+                operands: &Operands<'_>,
+                output: &mut [f32],
+            ) {
                 // SAFETY: the caller's promise.
-                unsafe { row::<$lanes, STRIDE>(operands, output) }
+                unsafe { row::<$lanes, STRIDE, TAPS>(operands, output) }
             }
-            match stride {
-                1 => kernel::<1>,
-                2 => kernel::<2>,
-                _ => kernel::<0>,
+            match steps {
+                (1, 3) => kernel::<1, 3>,
+                (2, 3) => kernel::<2, 3>,
+                (1, 5) => kernel::<1, 5>,
+                (2, 5) => kernel::<2, 5>,
+                (1, _) => kernel::<1, 0>,
+                (2, _) => kernel::<2, 0>,
+                _ => kernel::<0, 0>,
             }
         }
     };
@@ -338,15 +353,19 @@ macro_rules! rows {
 rows!(avx512, crate::lanes::x86::Avx512, "avx512f");
 #[cfg(target_arch = "x86_64")]
 rows!(avx2, crate::lanes::x86::Avx2, "avx2,fma");
+#[cfg(target_arch = "aarch64")]
+rows!(neon, crate::lanes::arm::Neon, "neon");
 rows!(plain, Plain);
 
-/// The kernel for an instruction set and a stride.
-fn select(isa: Isa, stride: usize) -> Row {
+/// The kernel for an instruction set, a stride, and the number of adjacent columns of a window.
+fn select(isa: Isa, steps: (usize, usize)) -> Row {
     match isa {
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => neon(steps),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2(stride),
+        Isa::Avx2 => avx2(steps),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => avx512(stride),
-        _ => plain(stride),
+        Isa::Avx512 => avx512(steps),
+        _ => plain(steps),
     }
 }

@@ -81,8 +81,13 @@ fn convolved(
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    (1usize..4, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, a, b)| {
-        Window { kernel, stride, dilation, pad_before: a, pad_after: b }
+    let kernel = prop_oneof![3 => 1usize..4, 1 => Just(5usize)];
+    (kernel, 1usize..4, 1usize..3, 0usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, a, b)| Window {
+        kernel,
+        stride,
+        dilation,
+        pad_before: a,
+        pad_after: b,
     })
 }
 
@@ -155,6 +160,14 @@ fn planes_that_are_larger_than_a_patch_are_split() {
         check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 8, true);
         check(&BlockedShape { channels: 18, out_channels: 18, groups: 18, lens, windows }, 16, false);
     }
+}
+
+#[test]
+fn a_large_window_gets_a_larger_patch() {
+    let window = Window { kernel: 29, stride: 1, dilation: 1, pad_before: 3, pad_after: 3 };
+    let shape =
+        BlockedShape { channels: 9, out_channels: 9, groups: 9, lens: [30, 31], windows: [window; 2] };
+    check(&shape, 8, true);
 }
 
 #[test]

@@ -74,6 +74,13 @@ mod x86 {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+unsafe fn neon(operands: &Operands) {
+    // SAFETY: the caller's promise.
+    unsafe { squares::<crate::lanes::arm::Neon, 8>(operands) }
+}
+
 unsafe fn plain(operands: &Operands) {
     // SAFETY: the caller's promise.
     unsafe { squares::<Plain, 8>(operands) }
@@ -86,6 +93,8 @@ pub(super) fn kernel(isa: Isa) -> Kernel {
         Isa::Avx512 => x86::avx512,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => x86::avx2,
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => neon,
         _ => plain,
     }
 }

@@ -75,24 +75,27 @@ const NEAR_BYTES: usize = 32 << 10;
 const MAX_TILE: [usize; 2] = [64, 6];
 
 macro_rules! blocked_numbers {
-    ($($number:ident in $gemm:ident: $avx512:ident of $wide:literal, $avx2:ident of $narrow:literal;)*) => {$(
+    ($($number:ident in $gemm:ident:
+        $avx512:ident of $wide:literal, $avx2:ident of $narrow:literal, $neon:ident of $least:literal;
+    )*) => {$(
         impl Blocked for $number {
-            #[cfg(target_arch = "x86_64")]
             fn kernels() -> Option<Kernels<Self>> {
+                #[cfg(target_arch = "aarch64")]
+                use super::tile::arm::$neon;
+                #[cfg(target_arch = "x86_64")]
                 use super::tile::x86::{$avx2, $avx512};
                 let kernels = |lanes, vectors: usize, select, pack| {
-                    Some(Kernels { lanes, tile: [vectors * lanes, 6], select, pack })
+                    Some(Kernels::<Self> { lanes, tile: [vectors * lanes, 6], select, pack })
                 };
                 match isa() {
+                    #[cfg(target_arch = "x86_64")]
                     Isa::Avx512 => kernels($wide, 4, $avx512::select, $avx512::pack_rows),
+                    #[cfg(target_arch = "x86_64")]
                     Isa::Avx2 => kernels($narrow, 2, $avx2::select, $avx2::pack_rows),
-                    Isa::Scalar => None,
+                    #[cfg(target_arch = "aarch64")]
+                    Isa::Neon => kernels($least, 4, $neon::select, $neon::pack_rows),
+                    _ => None,
                 }
-            }
-
-            #[cfg(not(target_arch = "x86_64"))]
-            fn kernels() -> Option<Kernels<Self>> {
-                None
             }
 
             fn product() -> Product<Self> {
@@ -103,8 +106,8 @@ macro_rules! blocked_numbers {
 }
 
 blocked_numbers! {
-    f32 in gemm_f32: single16 of 16, single8 of 8;
-    f64 in gemm_f64: double8 of 8, double4 of 4;
+    f32 in gemm_f32: single16 of 16, single8 of 8, single4 of 4;
+    f64 in gemm_f64: double8 of 8, double4 of 4, double2 of 2;
 }
 
 /// A cache line of packed elements.

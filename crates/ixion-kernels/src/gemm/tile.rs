@@ -2,8 +2,8 @@
 //! rows in squares of vectors.
 
 #![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "vectors of other processors are not used yet")
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "there are vectors for two architectures")
 )]
 
 use crate::Float;
@@ -188,90 +188,128 @@ unsafe fn transpose<V: Vector, const N: usize>(square: &mut [V; N]) {
     }
 }
 
+macro_rules! vectors {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident($vector:ty, $mask:ty) of $count:literal $number:ty:
+        $splat:ident, $load:ident, $store:ident, $add:ident, $fma:ident,
+        |$first:ident| $first_of:expr,
+        |$from:ident, $of:ident| $load_some:expr,
+        |$to:ident, $on:ident, $sum:ident| $store_some:expr,
+        |$a:ident, $b:ident| $interleave:expr;
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        struct $name($vector);
+
+        impl Vector for $name {
+            type Number = $number;
+            type Mask = $mask;
+            const LANES: usize = $count;
+
+            #[inline(always)]
+            #[allow(unused_unsafe, reason = "some masks are numbers")]
+            unsafe fn first($first: usize) -> $mask {
+                // SAFETY: callers have checked the processor's features, here and below.
+                unsafe { $first_of }
+            }
+
+            #[inline(always)]
+            unsafe fn splat(x: $number) -> Self {
+                // SAFETY: as for `first`.
+                Self(unsafe { $splat(x) })
+            }
+
+            #[inline(always)]
+            unsafe fn load(from: *const $number) -> Self {
+                // SAFETY: the caller's promise: all lanes can be read.
+                Self(unsafe { $load(from) })
+            }
+
+            #[inline(always)]
+            unsafe fn load_some($from: *const $number, $of: $mask) -> Self {
+                // SAFETY: the caller's promise: these lanes can be read.
+                Self(unsafe { $load_some })
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $number) {
+                // SAFETY: the caller's promise: all lanes can be written.
+                unsafe { $store(to, self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_some(self, $to: *mut $number, $on: $mask) {
+                let $sum = self.0;
+                // SAFETY: the caller's promise: these lanes can be written.
+                unsafe { $store_some }
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, x: Self) -> Self {
+                // SAFETY: as for `first`.
+                Self(unsafe { $add(self.0, x.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as for `first`.
+                Self(unsafe { $fma(a.0, b.0, self.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn interleave(self, with: Self) -> [Self; 2] {
+                let ($a, $b) = (self.0, with.0);
+                // SAFETY: as for `first`.
+                let [first, second] = unsafe { $interleave };
+                [Self(first), Self(second)]
+            }
+        }
+    )*};
+}
+
+/// Modules with a function that returns the kernel for a number of vectors of rows and a number of columns, if there is
+/// one, and a function that packs rows.
+macro_rules! kernels {
+    ($(
+        $name:ident: [$vector:ty; $lanes:literal] as $number:ty, $feature:literal,
+        [$($rows:literal)+] x $columns:tt;
+    )+) => {$(
+        pub(crate) mod $name {
+            use super::*;
+
+            pub(crate) fn select(rows: usize, columns: usize) -> Option<Kernel<$number>> {
+                match rows {
+                    $($rows => kernels!(columns, $rows x $columns),)+
+                    _ => None,
+                }
+            }
+
+            #[target_feature(enable = $feature)]
+            unsafe fn kernel<const R: usize, const C: usize>(operands: &Tile<$number>) {
+                // SAFETY: the caller's promise.
+                unsafe { tile::<$vector, R, C>(operands) }
+            }
+
+            #[target_feature(enable = $feature)]
+            pub(crate) unsafe fn pack_rows(rows: &Rows<$number>) {
+                // SAFETY: the caller's promise.
+                unsafe { pack::<$vector, $lanes>(rows) }
+            }
+        }
+    )+};
+    ($found:ident, $rows:literal x [$($columns:literal)+]) => {
+        match $found {
+            $($columns => Some(kernel::<$rows, $columns> as Kernel<_>),)+
+            _ => None,
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     use super::{Kernel, Rows, Tile, Vector, pack, tile};
     use std::arch::x86_64::*;
-
-    macro_rules! vectors {
-        ($(
-            $(#[$doc:meta])*
-            $name:ident($vector:ty, $mask:ty) of $count:literal $number:ty:
-            $splat:ident, $load:ident, $store:ident, $add:ident, $fma:ident,
-            |$first:ident| $first_of:expr,
-            |$from:ident, $of:ident| $load_some:expr,
-            |$to:ident, $on:ident, $sum:ident| $store_some:expr,
-            |$a:ident, $b:ident| $interleave:expr;
-        )*) => {$(
-            $(#[$doc])*
-            #[derive(Clone, Copy)]
-            struct $name($vector);
-
-            impl Vector for $name {
-                type Number = $number;
-                type Mask = $mask;
-                const LANES: usize = $count;
-
-                #[inline(always)]
-                #[allow(unused_unsafe, reason = "masks of AVX-512 are numbers")]
-                unsafe fn first($first: usize) -> $mask {
-                    // SAFETY: callers have checked the processor's features, here and below.
-                    unsafe { $first_of }
-                }
-
-                #[inline(always)]
-                unsafe fn splat(x: $number) -> Self {
-                    // SAFETY: as for `first`.
-                    Self(unsafe { $splat(x) })
-                }
-
-                #[inline(always)]
-                unsafe fn load(from: *const $number) -> Self {
-                    // SAFETY: the caller's promise: all lanes can be read.
-                    Self(unsafe { $load(from) })
-                }
-
-                #[inline(always)]
-                unsafe fn load_some($from: *const $number, $of: $mask) -> Self {
-                    // SAFETY: the caller's promise: these lanes can be read.
-                    Self(unsafe { $load_some })
-                }
-
-                #[inline(always)]
-                unsafe fn store(self, to: *mut $number) {
-                    // SAFETY: the caller's promise: all lanes can be written.
-                    unsafe { $store(to, self.0) }
-                }
-
-                #[inline(always)]
-                unsafe fn store_some(self, $to: *mut $number, $on: $mask) {
-                    let $sum = self.0;
-                    // SAFETY: the caller's promise: these lanes can be written.
-                    unsafe { $store_some }
-                }
-
-                #[inline(always)]
-                unsafe fn add(self, x: Self) -> Self {
-                    // SAFETY: as for `first`.
-                    Self(unsafe { $add(self.0, x.0) })
-                }
-
-                #[inline(always)]
-                unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                    // SAFETY: as for `first`.
-                    Self(unsafe { $fma(a.0, b.0, self.0) })
-                }
-
-                #[inline(always)]
-                unsafe fn interleave(self, with: Self) -> [Self; 2] {
-                    let ($a, $b) = (self.0, with.0);
-                    // SAFETY: as for `first`.
-                    let [first, second] = unsafe { $interleave };
-                    [Self(first), Self(second)]
-                }
-            }
-        )*};
-    }
 
     vectors! {
         /// AVX2 with FMA, for f32.
@@ -314,48 +352,86 @@ pub(super) mod x86 {
             };
     }
 
-    /// Modules with a function that returns the kernel for a number of vectors of rows and a number of columns, if there is
-    /// one, and a function that packs rows.
-    macro_rules! kernels {
-        ($(
-            $name:ident: [$vector:ty; $lanes:literal] as $number:ty, $feature:literal,
-            [$($rows:literal)+] x $columns:tt;
-        )+) => {$(
-            pub(crate) mod $name {
-                use super::*;
-
-                pub(crate) fn select(rows: usize, columns: usize) -> Option<Kernel<$number>> {
-                    match rows {
-                        $($rows => kernels!(columns, $rows x $columns),)+
-                        _ => None,
-                    }
-                }
-
-                #[target_feature(enable = $feature)]
-                unsafe fn kernel<const R: usize, const C: usize>(operands: &Tile<$number>) {
-                    // SAFETY: the caller's promise.
-                    unsafe { tile::<$vector, R, C>(operands) }
-                }
-
-                #[target_feature(enable = $feature)]
-                pub(crate) unsafe fn pack_rows(rows: &Rows<$number>) {
-                    // SAFETY: the caller's promise.
-                    unsafe { pack::<$vector, $lanes>(rows) }
-                }
-            }
-        )+};
-        ($found:ident, $rows:literal x [$($columns:literal)+]) => {
-            match $found {
-                $($columns => Some(kernel::<$rows, $columns> as Kernel<_>),)+
-                _ => None,
-            }
-        };
-    }
-
     kernels! {
         single8: [Single8; 8] as f32, "avx2,fma", [1 2] x [1 2 3 4 5 6];
         double4: [Double4; 4] as f64, "avx2,fma", [1 2] x [1 2 3 4 5 6];
         single16: [Single16; 16] as f32, "avx512f", [1 2 3 4] x [1 2 3 4 5 6];
         double8: [Double8; 8] as f64, "avx512f", [1 2 3 4] x [1 2 3 4 5 6];
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+pub(super) mod arm {
+    use super::{Float, Kernel, Rows, Tile, Vector, pack, tile};
+    use std::arch::aarch64::*;
+
+    vectors! {
+        /// Neon, for f32. There are no masks: some lanes are loaded and stored one by one.
+        Single4(float32x4_t, usize) of 4 f32: vdupq_n_f32, vld1q_f32, vst1q_f32, vaddq_f32, fused_f32,
+            |count| count,
+            |from, count| if count == 4 { vld1q_f32(from) } else { vld1q_f32(some::<_, 4>(from, count).as_ptr()) },
+            |to, count, sum| {
+                let mut lanes = [0.0; 4];
+                vst1q_f32(lanes.as_mut_ptr(), sum);
+                store_some(&lanes, to, count);
+            },
+            |a, b| [vzip1q_f32(a, b), vzip2q_f32(a, b)];
+        /// Neon, for f64.
+        Double2(float64x2_t, usize) of 2 f64: vdupq_n_f64, vld1q_f64, vst1q_f64, vaddq_f64, fused_f64,
+            |count| count,
+            |from, count| if count == 2 { vld1q_f64(from) } else { vld1q_f64(some::<_, 2>(from, count).as_ptr()) },
+            |to, count, sum| {
+                let mut lanes = [0.0; 2];
+                vst1q_f64(lanes.as_mut_ptr(), sum);
+                store_some(&lanes, to, count);
+            },
+            |a, b| [vzip1q_f64(a, b), vzip2q_f64(a, b)];
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn fused_f32(a: float32x4_t, b: float32x4_t, sum: float32x4_t) -> float32x4_t {
+        vfmaq_f32(sum, a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn fused_f64(a: float64x2_t, b: float64x2_t, sum: float64x2_t) -> float64x2_t {
+        vfmaq_f64(sum, a, b)
+    }
+
+    /// The first `count` numbers, followed by zeros. Loops of constant length keep them in registers.
+    ///
+    /// # Safety
+    /// `count` numbers can be read.
+    #[inline(always)]
+    unsafe fn some<T: Float, const N: usize>(from: *const T, count: usize) -> [T; N] {
+        let mut lanes = [T::zero(); N];
+        for (index, lane) in lanes.iter_mut().enumerate() {
+            if index < count {
+                // SAFETY: the caller's promise.
+                *lane = unsafe { *from.add(index) };
+            }
+        }
+        lanes
+    }
+
+    /// Stores the first `count` numbers.
+    ///
+    /// # Safety
+    /// They can be written.
+    #[inline(always)]
+    unsafe fn store_some<T: Float, const N: usize>(lanes: &[T; N], to: *mut T, count: usize) {
+        for (index, lane) in lanes.iter().enumerate() {
+            if index < count {
+                // SAFETY: the caller's promise.
+                unsafe { *to.add(index) = *lane };
+            }
+        }
+    }
+
+    kernels! {
+        single4: [Single4; 4] as f32, "neon", [1 2 3 4] x [1 2 3 4 5 6];
+        double2: [Double2; 2] as f64, "neon", [1 2 3 4] x [1 2 3 4 5 6];
     }
 }

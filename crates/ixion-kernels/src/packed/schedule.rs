@@ -1,9 +1,11 @@
 //! The order in which tiles are computed, so that data that is read again is still in a cache, and how threads share
 //! them.
 
+use super::ahead::{Ahead, Lengths};
 use super::product::{Factors, Results, Size, SumEpilogue, TERMS, Target};
 use super::tile::{self, MAX_ROWS, Operands};
 use super::view::{PanelsView, ZEROS};
+use crate::isa::Isa;
 use crate::parallel::for_each_item;
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
@@ -16,8 +18,14 @@ type Part = (Range<usize>, Range<usize>);
 /// The number of multiply-accumulate operations that justifies another part.
 const MACS_PER_PART: usize = 1 << 18;
 
-/// Bytes of factors or weights that stay in the second-level cache while others are streamed.
-const CACHED: usize = 512 << 10;
+/// Bytes of factors or weights that stay in the second-level cache while others are streamed. In processors whose widest
+/// vectors are those of AVX2, that cache is much smaller than in others.
+const fn cached(isa: Isa) -> usize {
+    match isa {
+        Isa::Avx2 => 128 << 10,
+        _ => 512 << 10,
+    }
+}
 
 /// Weights of up to this many bytes are not prefetched: a thread can afford to wait for them. In a network, whose other
 /// weights were read in the meantime, weights come from a distant cache in every run.
@@ -41,9 +49,11 @@ static PARTS: [usize; DEPTH / TERMS] = {
     parts
 };
 
-/// Panels that get the epilogue together, if the results of a row are apart and if they are adjacent: few enough to be
-/// still in a near cache, but enough that pieces are not too short.
+/// Panels that get the epilogue together, if the results of a row are apart, for long and for short vectors, and if they
+/// are adjacent: few enough to be still in a near cache, but enough that pieces are not too short. Whole tiles of the usual
+/// widths fill them.
 const GROUP: usize = 4;
+const NARROW_GROUP: usize = 6;
 const LONG_GROUP: usize = 32;
 
 /// A product to compute.
@@ -88,45 +98,13 @@ struct DepthSegment {
 }
 
 /// The rows of a line, the panels and the part of the depth that are multiplied together.
+#[derive(Debug, Clone)]
 struct Place {
     line: usize,
     row: usize,
     rows: usize,
     panels: Range<usize>,
     depth_segment: DepthSegment,
-}
-
-/// The weights that tiles of the same panels prefetch together for the next panels, as many as these panels have.
-struct Ahead {
-    /// The weights of the next panel; `None` after the last one.
-    weights: Option<*const f32>,
-    /// The number of tiles that prefetch, and the number of those that have done so.
-    tiles: usize,
-    done: usize,
-}
-
-impl Ahead {
-    /// The start of the weights that the next tile prefetches, and the number of elements per step of its depth; `None` if
-    /// the tiles before it have prefetched the whole panel. Consecutive tiles prefetch the weights of one panel. If there
-    /// are as many tiles as panels, together they prefetch as many weights as they read.
-    fn share(
-        &mut self,
-        panels: usize,
-        panel: usize,
-        lanes: usize,
-        depth: usize,
-    ) -> Option<(*const f32, usize)> {
-        let weights = self.weights?;
-        let tile = self.done;
-        self.done += 1;
-        let of_each = (self.tiles / panels).max(1);
-        let which = (tile / of_each).min(panels - 1);
-        let first = which * of_each;
-        let count = if which + 1 == panels { self.tiles - first } else { of_each };
-        let step = lanes.div_ceil(count);
-        let lane = (tile - first) * step;
-        (lane < lanes).then(|| (weights.wrapping_add(which * panel + lane * depth), step))
-    }
 }
 
 impl<'a> Schedule<'a> {
@@ -186,7 +164,11 @@ impl<'a> Schedule<'a> {
         let step = self.row_step();
         let times = rows.len().div_ceil(self.at_a_time).max(1);
         let at_a_time = rows.len().div_ceil(times).next_multiple_of(step).max(1);
-        let group = if self.target.panel == self.panels.lanes() { LONG_GROUP } else { GROUP };
+        let group = match self.panels.lanes() {
+            lanes if self.target.panel == lanes => LONG_GROUP,
+            16.. => GROUP,
+            _ => NARROW_GROUP,
+        };
         for first in rows.clone().step_by(at_a_time) {
             let later_rows = rows.end > first + at_a_time;
             let rows = first..(first + at_a_time).min(rows.end);
@@ -264,22 +246,28 @@ impl<'a> Schedule<'a> {
             let panels = first..first + width;
             first += width;
             let next = if first < end_of_all { Some((first, depth_segment.start)) } else { next };
-            let mut ahead = self.ahead(&rows, max_rows, next);
+            let mut ahead = self.ahead(&rows, [width, max_rows], depth_segment.len, next);
             for segment in self.segments(rows.clone()) {
                 self.segment(&segment, &panels, max_rows, depth_segment, &mut ahead);
             }
         }
     }
 
-    /// The weights that tiles of at most `max_rows` rows prefetch while they are computed.
-    fn ahead(&self, rows: &Range<usize>, max_rows: usize, next: Option<(usize, usize)>) -> Ahead {
-        let next = next.filter(|_| self.is_fetched);
-        let weights = next.map(|(panel, start)| {
-            self.panels.weights(panel..panel + 1)[start * self.panels.lanes()..].as_ptr()
-        });
-        let tiles = |segment: Segment| segment.rows.div_ceil(max_rows);
-        let tiles = weights.map_or(0, |_| self.segments(rows.clone()).map(tiles).sum());
-        Ahead { weights, tiles, done: 0 }
+    /// The weights that tiles of this number of panels and at most `max_rows` rows prefetch while they are computed.
+    fn ahead(
+        &self,
+        rows: &Range<usize>,
+        [width, max_rows]: [usize; 2],
+        depth: usize,
+        next: Option<(usize, usize)>,
+    ) -> Ahead {
+        let Some((panel, start)) = next.filter(|_| self.is_fetched) else {
+            return Ahead::nothing(self.factors.data.as_ptr());
+        };
+        let lanes = self.panels.lanes();
+        let weights = self.panels.weights(panel..panel + 1)[start * lanes..].as_ptr();
+        let tiles = self.segments(rows.clone()).map(|segment| segment.rows.div_ceil(max_rows)).sum();
+        Ahead::new(weights, Lengths { panel: self.panels.depth() * lanes, lanes, depth }, width, tiles)
     }
 
     /// Computes a segment in tiles of nearly equal size.
@@ -294,15 +282,20 @@ impl<'a> Schedule<'a> {
         let tiles = segment.rows.div_ceil(max_rows);
         let (size, longer) = (segment.rows / tiles, segment.rows % tiles);
         let is_partial = panels.end == self.panels.count() && self.target.last < self.panels.lanes();
-        let mut first = segment.first;
-        for tile in 0..tiles {
-            let rows = size + usize::from(tile < longer);
-            let place = Place { line: segment.line, row: first, rows, panels: panels.clone(), depth_segment };
-            match is_partial {
-                true => self.partial_tile(&place),
-                false => self.tile(&place, ahead),
+        let Segment { line, first: mut row, .. } = *segment;
+        for (rows, tiles) in [(size + 1, longer), (size, tiles - longer)] {
+            if tiles == 0 {
+                continue;
             }
-            first += rows;
+            let place = Place { line, row, rows, panels: panels.clone(), depth_segment };
+            if is_partial {
+                for tile in 0..tiles {
+                    self.partial_tile(&Place { row: row + tile * rows, ..place.clone() });
+                }
+            } else {
+                self.tiles(&place, tiles, ahead);
+            }
+            row += rows * tiles;
         }
     }
 
@@ -317,11 +310,12 @@ impl<'a> Schedule<'a> {
         let (panels, lanes) = (place.panels.clone(), self.panels.lanes());
         let at = self.position(line, row, panels.start);
         let output = self.output.0.wrapping_add(at);
-        let (first, added) = match (depth_segment.is_first, self.epilogue.added) {
-            (true, Some(added)) => (self.panels.biases(panels.clone()), added[at..].as_ptr()),
-            (true, None) => (self.panels.biases(panels.clone()), std::ptr::null()),
-            (false, _) => (&ZEROS[..], output.cast_const()),
+        let added = match (depth_segment.is_first, self.epilogue.added) {
+            (true, Some(added)) => added[at..].as_ptr(),
+            (true, None) => std::ptr::null(),
+            (false, _) => output.cast_const(),
         };
+        let bias = if depth_segment.is_last { self.panels.biases(panels.clone()) } else { &ZEROS[..] };
         let bounds = if depth_segment.is_last { self.epilogue.bounds } else { SumEpilogue::NONE.bounds };
         let start = line * line_distance + row * distance + depth_segment.start;
         let (start, pieces, piece, last) = match *pieces {
@@ -341,7 +335,7 @@ impl<'a> Schedule<'a> {
             weights: self.panels.weights(panels)[depth_segment.start * lanes..].as_ptr(),
             panel: self.panels.depth() * lanes,
             ahead: (data.as_ptr(), 0),
-            first: first.as_ptr(),
+            bias: bias.as_ptr(),
             terms: self.terms,
             output,
             added,
@@ -351,22 +345,21 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    fn tile(&self, place: &Place, ahead: &mut Ahead) {
+    /// Computes tiles of the same size: the one at `place`, and those below it.
+    fn tiles(&self, place: &Place, tiles: usize, ahead: &mut Ahead) {
         let mut operands = self.operands(place);
-        if let Some(share) =
-            ahead.share(place.panels.len(), operands.panel, self.panels.lanes(), place.depth_segment.len)
-        {
-            operands.ahead = share;
-        }
         let shape = [place.panels.len(), place.rows];
         let kernel = tile::kernel(self.panels.isa(), self.panels.packing(), shape);
         debug_assert!(kernel.is_some(), "no kernel for {shape:?} panels and rows");
-        if let Some(kernel) = kernel {
+        let Some(kernel) = kernel else { return };
+        for _ in 0..tiles {
+            operands.ahead = ahead.share();
             // SAFETY: panels are packed for an instruction set that the processor has. `multiply` has checked that all
             // rows are within the factors and all results within the output, where nothing else writes them; weights and
             // biases are slices of all these panels, and a depth segment is a part of their depth. Sums of the segments
             // before were stored by this thread.
             unsafe { kernel(&operands) }
+            operands.advance(place.rows);
         }
     }
 
@@ -440,48 +433,19 @@ impl<'a> Schedule<'a> {
 /// otherwise as many as stay there themselves.
 fn at_a_time(panels: &PanelsView<'_>, factors: &Factors<'_>, size: Size) -> usize {
     let (rows, bytes) = (size.lines * size.rows, size_of_val(factors.data));
+    let cached = cached(panels.isa());
     // If each row is a single piece, only a depth segment of it is read at a time.
     let (row, room) = match factors.pieces.len() {
-        1 => (panels.depth().min(DEPTH) * size_of::<f32>(), 2 * CACHED),
-        _ => (bytes / rows, CACHED),
+        1 => (panels.depth().min(DEPTH) * size_of::<f32>(), 2 * cached),
+        _ => (bytes / rows, cached),
     };
-    let max_rows = if panels.bytes() <= CACHED {
+    let max_rows = if panels.bytes() <= cached {
         ROWS
-    } else if row.saturating_mul(rows) <= 2 * CACHED {
+    } else if row.saturating_mul(rows) <= 2 * cached {
         rows
     } else {
         (room / row.max(1)).max(2 * MAX_ROWS)
     };
     let step = if size.lines == 1 { MAX_ROWS } else { size.rows };
     (max_rows / step * step).max(step)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn tiles_prefetch_all_next_weights_and_no_panel_twice(
-            panels in 1usize..9, tiles in 1usize..40, depth in 1usize..20, lanes in prop::sample::select(vec![8usize, 16]),
-        ) {
-            let weights = vec![0f32; panels * lanes * depth];
-            let mut ahead = Ahead { weights: Some(weights.as_ptr()), tiles, done: 0 };
-            let mut fetched = vec![0; panels];
-            for _ in 0..tiles {
-                let Some((from, step)) = ahead.share(panels, lanes * depth, lanes, depth) else { continue };
-                let at = (from as usize - weights.as_ptr() as usize) / size_of::<f32>();
-                let panel = at / (lanes * depth);
-                // What it prefetches begins where the previous tile ended, or at the beginning of the panel.
-                prop_assert_eq!(at % (lanes * depth), fetched[panel]);
-                fetched[panel] += step * depth;
-            }
-            let whole = fetched.iter().filter(|len| **len >= lanes * depth).count();
-            prop_assert_eq!(whole, panels.min(tiles));
-            prop_assert!(fetched[whole..].iter().all(|len| *len == 0));
-            let mut none = Ahead { weights: None, tiles: 0, done: 0 };
-            prop_assert!(none.share(panels, lanes * depth, lanes, depth).is_none());
-        }
-    }
 }

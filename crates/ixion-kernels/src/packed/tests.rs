@@ -225,6 +225,31 @@ proptest! {
 
 }
 
+/// Each number of rows with each number of panels that may be left.
+#[test]
+fn every_tile_equals_the_naive_product() {
+    for kind in kinds() {
+        for (panels, rows) in (1..10).flat_map(|panels| (1..16).map(move |rows| (panels, rows))) {
+            let case = Case {
+                outputs: panels * kind.0.lanes() - 3,
+                size: Size { lines: 2, rows },
+                pieces: vec![5, 0],
+                piece: 7,
+                last: (1, 4),
+                row: 3,
+                is_blocked: true,
+                bounds: [-40.0, 40.0],
+                is_added: true,
+                is_finished: false,
+            };
+            let got = case.run(kind);
+            for (place, want) in case.naive(kind.0.lanes(), kind.1) {
+                assert_eq!(got[place], want, "{kind:?}: {panels} panels of {rows} rows at {place}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
@@ -342,14 +367,13 @@ fn products_of_a_part_are_added_one_after_the_other() {
         let got = rows_of_seventy(&panels, &data, 0..2);
         for (index, got) in got.into_iter().enumerate() {
             let (row, output) = (index / 70, index % 70);
-            let part = |first: usize, start: f32| {
-                (first..depth.min(first + TERMS)).fold(start, |sum, k| {
+            let part = |first: usize| {
+                (first..depth.min(first + TERMS)).fold(0.0, |sum: f32, k| {
                     let (a, b) = (data[row * depth + k], rough(output * depth + k));
                     if isa == Isa::Scalar { sum + a * b } else { a.mul_add(b, sum) }
                 })
             };
-            let others = (TERMS..depth).step_by(TERMS).map(|first| part(first, 0.0));
-            let want = others.fold(part(0, 0.1), |sum, part| sum + part);
+            let want = (0..depth).step_by(TERMS).map(part).fold(0.0, |sum, part| sum + part) + 0.1;
             assert_eq!(got, want, "{isa:?}");
         }
     }

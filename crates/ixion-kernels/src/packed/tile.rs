@@ -19,8 +19,8 @@ pub(super) struct Operands<'a> {
     /// The weights of the first panel, and the distance between those of consecutive panels.
     pub(super) weights: *const f32,
     pub(super) panel: usize,
-    /// The initial values of the sums, one vector per panel.
-    pub(super) first: *const f32,
+    /// What is added to complete sums, one vector per panel: in the beginning, each product would be rounded at its magnitude.
+    pub(super) bias: *const f32,
     /// The maximum number of products that are added one after the other; at least those of one piece.
     pub(super) terms: usize,
     /// Weights that later tiles read, and how many elements of them are prefetched at each step.
@@ -33,6 +33,17 @@ pub(super) struct Operands<'a> {
     pub(super) output_row: usize,
     pub(super) output_panel: usize,
     pub(super) bounds: [f32; 2],
+}
+
+impl Operands<'_> {
+    /// Moves on to the rows after the first `rows`, if there are any.
+    pub(super) fn advance(&mut self, rows: usize) {
+        self.factors = self.factors.wrapping_add(rows * self.row);
+        self.output = self.output.wrapping_add(rows * self.output_row);
+        if !self.added.is_null() {
+            self.added = self.added.wrapping_add(rows * self.output_row);
+        }
+    }
 }
 
 /// A kernel for a number of panels and rows.
@@ -61,7 +72,14 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
         (Isa::Avx512, _) if panels == 3 => [3, 9],
         (Isa::Avx512, _) => [2, MAX_ROWS],
         (Isa::Avx2, 1) => [8, 1],
+        (Isa::Avx2, 2) => [6, 2],
+        (Isa::Avx2, 3) => [4, 3],
+        // Tiles of 2 panels leave registers unused if they have fewer than 5 rows, and so does the last one of 3 panels.
+        (Isa::Avx2, _) if panels == 3 || panels > 4 && rows / rows.div_ceil(6) < 5 => [3, 4],
+        (Isa::Avx2, _) if panels == 1 => [1, 8],
         (Isa::Avx2, _) => [2, 6],
+        (Isa::Neon, 1) => [8, 1],
+        (Isa::Neon, _) => [2, 6],
         (Isa::Scalar, 1) => [2, 1],
         (Isa::Scalar, _) => [1, 4],
     };
@@ -69,7 +87,7 @@ pub(super) fn shape(isa: Isa, panels: usize, rows: usize) -> [usize; 2] {
         _ if panels >= most_panels => [most_panels, most_rows],
         // For the counts below, all instruction sets have kernels for as many rows.
         4.. => [4, most_rows.min(6)],
-        _ if isa == Isa::Avx2 && panels == 3 => [2, 6],
+        _ if isa == Isa::Avx2 && panels == 3 => [3, most_rows.min(4)],
         _ => [panels, most_rows],
     }
 }
@@ -113,11 +131,7 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
     let Operands { row, panel, .. } = *operands;
     // SAFETY: the caller's promise: everything that is read and written is within the operands.
     unsafe {
-        let mut first = [L::splat(0.0); P];
-        for p in 0..P {
-            first[p] = L::load(operands.first.add(p * L::COUNT));
-        }
-        let mut sums = [first; R];
+        let mut sums = [[L::splat(0.0); P]; R];
         let (mut left, mut added) = (operands.terms, operands.added);
         let mut weights = operands.weights;
         let (mut ahead, step) = operands.ahead;
@@ -133,14 +147,28 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
             for k in 0..len {
                 L::fetch(ahead);
                 ahead = ahead.wrapping_add(step);
-                let mut vectors = [L::splat(0.0); P];
-                for p in 0..P {
-                    vectors[p] = L::load(weights.add(p * panel));
-                }
-                for r in 0..R {
-                    let factor = L::splat(*factors.add(r * row + k));
+                // As few vectors as possible are held in registers, besides the sums.
+                if P <= R {
+                    let mut vectors = [L::splat(0.0); P];
                     for p in 0..P {
-                        sums[r][p] = sums[r][p].add_product(factor, vectors[p]);
+                        vectors[p] = L::load(weights.add(p * panel));
+                    }
+                    for r in 0..R {
+                        let factor = L::splat(*factors.add(r * row + k));
+                        for p in 0..P {
+                            sums[r][p] = sums[r][p].add_product(factor, vectors[p]);
+                        }
+                    }
+                } else {
+                    let mut values = [L::splat(0.0); R];
+                    for r in 0..R {
+                        values[r] = L::splat(*factors.add(r * row + k));
+                    }
+                    for p in 0..P {
+                        let vector = L::load(weights.add(p * panel));
+                        for r in 0..R {
+                            sums[r][p] = sums[r][p].add_product(values[r], vector);
+                        }
                     }
                 }
                 weights = weights.add(L::COUNT);
@@ -148,14 +176,23 @@ unsafe fn tile<L: Lanes, const P: usize, const R: usize>(operands: &Operands<'_>
         }
         let [low, high] = operands.bounds;
         let (low, high) = (L::splat(low), L::splat(high));
+        let mut bias = [L::splat(0.0); P];
+        for p in 0..P {
+            bias[p] = L::load(operands.bias.add(p * L::COUNT));
+        }
+        // The compiler keeps sums in registers only if it unrolls all loops over them: each must be short.
+        if !added.is_null() {
+            for r in 0..R {
+                for p in 0..P {
+                    let at = p * operands.output_panel + r * operands.output_row;
+                    sums[r][p] = sums[r][p].add(L::load(added.add(at)));
+                }
+            }
+        }
         for r in 0..R {
             for p in 0..P {
                 let at = p * operands.output_panel + r * operands.output_row;
-                let mut sum = sums[r][p];
-                if !added.is_null() {
-                    sum = sum.add(L::load(added.add(at)));
-                }
-                sum.clamp(low, high).store(operands.output.add(at));
+                sums[r][p].add(bias[p]).clamp(low, high).store(operands.output.add(at));
             }
         }
     }
@@ -198,6 +235,16 @@ kernels! { pairs, crate::lanes::x86::Bf16Pairs, "avx512f,avx512bf16":
 
 #[cfg(target_arch = "x86_64")]
 kernels! { avx2, crate::lanes::x86::Avx2, "avx2,fma":
+    1 x [1 2 3 4 5 6 7 8];
+    2 x [1 2 3 4 5 6];
+    3 x [1 2 3 4];
+    4 x [1 2 3];
+    6 x [1 2];
+    8 x [1];
+}
+
+#[cfg(target_arch = "aarch64")]
+kernels! { neon, crate::lanes::arm::Neon, "neon":
     1 x [1 2 3 4 5 6];
     2 x [1 2 3 4 5 6];
     3 x [1];
@@ -214,6 +261,8 @@ kernels! { plain, Plain, :
 pub(super) fn kernel(isa: Isa, packing: Packing, shape: [usize; 2]) -> Option<Kernel> {
     match (isa, packing) {
         (Isa::Scalar, Packing::F32) => plain(shape),
+        #[cfg(target_arch = "aarch64")]
+        (Isa::Neon, Packing::F32) => neon(shape),
         #[cfg(target_arch = "x86_64")]
         (Isa::Avx2, Packing::F32) => avx2(shape),
         #[cfg(target_arch = "x86_64")]
@@ -230,7 +279,7 @@ mod tests {
 
     #[test]
     fn there_is_a_kernel_for_every_shape_that_is_used() {
-        for isa in Isa::ALL.into_iter().filter(|isa| cfg!(target_arch = "x86_64") || *isa == Isa::Scalar) {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_compiled()) {
             for panels in 1..20 {
                 for rows in 1..40 {
                     let [p, most] = shape(isa, panels, rows);

@@ -42,6 +42,12 @@ pub(super) fn sums<const R: usize>(
             return sums;
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    if isa() == Isa::Neon {
+        // SAFETY: the slices were checked above, and every processor of the architecture has the features.
+        unsafe { arm::with_neon(work, &mut sums) };
+        return sums;
+    }
     // SAFETY: the slices were checked above.
     unsafe { work.run::<Plain, R, 1>(&mut sums) };
     sums
@@ -146,62 +152,62 @@ impl Lanes for Plain {
     }
 }
 
+/// Vectors, and the loops that are compiled for them.
+macro_rules! lanes {
+    ($(
+        $name:ident($vector:ty): $count:literal numbers, $vectors:literal at a time, for $features:literal in $run:ident:
+        $zero:ident, $load:ident, $pairs:ident, $store:ident, |$sum:ident, $a:ident, $b:ident| $add:expr;
+    )*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name($vector);
+
+        impl Lanes for $name {
+            const COUNT: usize = $count;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: callers have checked the processor's features, here and below.
+                Self(unsafe { $zero() })
+            }
+
+            #[inline(always)]
+            unsafe fn load(from: *const i16) -> Self {
+                // SAFETY: the caller's promise: a whole vector can be read.
+                Self(unsafe { $load(from.cast()) })
+            }
+
+            #[inline(always)]
+            unsafe fn pairs(pair: i32) -> Self {
+                // SAFETY: as for `zero`.
+                Self(unsafe { $pairs(pair) })
+            }
+
+            #[inline(always)]
+            unsafe fn add_products(self, a: Self, b: Self) -> Self {
+                let ($sum, $a, $b) = (self.0, a.0, b.0);
+                // SAFETY: as for `zero`.
+                Self(unsafe { $add })
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, to: *mut i32) {
+                // SAFETY: the caller's promise: a whole vector can be written.
+                unsafe { $store(to.cast(), self.0) }
+            }
+        }
+
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $run<const R: usize>(work: Work, to: &mut [[i32; COLUMNS]; R]) {
+            // SAFETY: the features are there, and the rest is the caller's promise.
+            unsafe { work.run::<$name, R, $vectors>(to) }
+        }
+    )*};
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{COLUMNS, Lanes, Work};
     use std::arch::x86_64::*;
-
-    /// Vectors, and the loops that are compiled for them.
-    macro_rules! lanes {
-        ($(
-            $name:ident($vector:ty): $count:literal numbers, $vectors:literal at a time, for $features:literal in $run:ident:
-            $zero:ident, $load:ident, $pairs:ident, $store:ident, |$sum:ident, $a:ident, $b:ident| $add:expr;
-        )*) => {$(
-            #[derive(Clone, Copy)]
-            struct $name($vector);
-
-            impl Lanes for $name {
-                const COUNT: usize = $count;
-
-                #[inline(always)]
-                unsafe fn zero() -> Self {
-                    // SAFETY: callers have checked the processor's features, here and below.
-                    Self(unsafe { $zero() })
-                }
-
-                #[inline(always)]
-                unsafe fn load(from: *const i16) -> Self {
-                    // SAFETY: the caller's promise: a whole vector can be read.
-                    Self(unsafe { $load(from.cast()) })
-                }
-
-                #[inline(always)]
-                unsafe fn pairs(pair: i32) -> Self {
-                    // SAFETY: as for `zero`.
-                    Self(unsafe { $pairs(pair) })
-                }
-
-                #[inline(always)]
-                unsafe fn add_products(self, a: Self, b: Self) -> Self {
-                    let ($sum, $a, $b) = (self.0, a.0, b.0);
-                    // SAFETY: as for `zero`.
-                    Self(unsafe { $add })
-                }
-
-                #[inline(always)]
-                unsafe fn store(self, to: *mut i32) {
-                    // SAFETY: the caller's promise: a whole vector can be written.
-                    unsafe { $store(to.cast(), self.0) }
-                }
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) unsafe fn $run<const R: usize>(work: Work, to: &mut [[i32; COLUMNS]; R]) {
-                // SAFETY: the features are there, and the rest is the caller's promise.
-                unsafe { work.run::<$name, R, $vectors>(to) }
-            }
-        )*};
-    }
 
     lanes! {
         Vnni(__m512i): 16 numbers, 2 at a time, for "avx512f,avx512bw,avx512vnni" in with_vnni:
@@ -213,6 +219,32 @@ mod x86 {
         Avx2(__m256i): 8 numbers, 1 at a time, for "avx2" in with_avx2:
             _mm256_setzero_si256, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
             |sum, a, b| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use super::{COLUMNS, Lanes, Work};
+    use std::arch::aarch64::*;
+
+    lanes! {
+        Neon(int32x4_t): 4 numbers, 2 at a time, for "neon" in with_neon:
+            zero, vld1q_s32, vdupq_n_s32, vst1q_s32,
+            |sum, a, b| add_pairs(sum, vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b));
+    }
+
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn zero() -> int32x4_t {
+        vdupq_n_s32(0)
+    }
+
+    /// Adds, in each lane, both products of two pairs.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn add_pairs(sum: int32x4_t, a: int16x8_t, b: int16x8_t) -> int32x4_t {
+        let [first, second] = [vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b)];
+        vaddq_s32(sum, vpaddq_s32(first, second))
     }
 }
 
@@ -257,6 +289,12 @@ mod tests {
                     x86::with_avx512(work, &mut found);
                     assert_eq!(found, want);
                 }
+            }
+            #[cfg(target_arch = "aarch64")]
+            {
+                found = [[0; COLUMNS]; ROWS];
+                arm::with_neon(work, &mut found);
+                assert_eq!(found, want);
             }
         }
     }

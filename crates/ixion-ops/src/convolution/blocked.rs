@@ -315,7 +315,7 @@ impl Conv {
     }
 
     /// The sizes of a convolution of an input of this shape, with its padding unless that is zeros.
-    fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape> {
+    pub(super) fn blocked_shape(&self, input: &[usize]) -> Result<BlockedShape> {
         let (Weight::Attribute(weight), [_, _, lens @ ..]) = (&self.weight, input) else {
             return Err(computed());
         };

@@ -63,6 +63,7 @@ impl ConvTimeFirst {
             blocks: Blocks::default(),
             int8: Int8::default(),
             int8_conv: ShapeCache::default(),
+            bytes: Default::default(),
             on_device: DeviceTactic::default(),
         }
     }

@@ -367,7 +367,10 @@ impl CpuLayer for IndexAdd {
     }
 }
 
-operators! { Index: moves(Moved), IndexPut, IndexFill, IndexAdd; lists "Tensor.index", "Tensor.index_put" }
+operators! {
+    Index: moves(Moved), IndexPut: writes(Replaces), IndexFill: writes(Replaces), IndexAdd: writes(Combines);
+    lists "Tensor.index", "Tensor.index_put"
+}
 
 #[cfg(test)]
 mod tests;

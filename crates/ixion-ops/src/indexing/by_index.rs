@@ -348,7 +348,7 @@ impl CpuLayer for Embedding {
 }
 
 operators! {
-    IndexSelect: moves(Along), Gather, ScatterAdd, Embedding: category(Weighted);
+    IndexSelect: moves(Along), Gather, ScatterAdd: writes(Combines), Embedding: category(Weighted);
     overload "aten::embedding"(weight, input, padding_idx, scale_grad_by_freq, sparse)
 }
 

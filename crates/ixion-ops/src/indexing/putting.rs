@@ -194,7 +194,7 @@ impl CpuLayer for IndexReduce {
     }
 }
 
-operators! { MaskedScatter, Put, IndexReduce }
+operators! { MaskedScatter: writes(Replaces), Put: writes(Replaces), IndexReduce: writes(Combines) }
 
 #[cfg(test)]
 mod tests {

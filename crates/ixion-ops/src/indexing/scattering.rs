@@ -383,7 +383,9 @@ impl CpuLayer for SelectScatter {
     }
 }
 
-operators! { Scatter, ScatterReduce, IndexCopy, SelectScatter }
+operators! {
+    Scatter: writes(Replaces), ScatterReduce: writes(Combines), IndexCopy: writes(Replaces), SelectScatter
+}
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,9 @@ use crate::op::{
     Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, View,
 };
 use half::{bf16, f16};
-use ixion_kernels::reformat::{Cut, Stored, rearrange, reformat};
-use ixion_tensor::{Bits, DType, Format, Layout, Shape, TensorView, TensorViewMut, with_bits};
+use ixion_kernels::reformat::{Cut, Stored, quantize_last, rearrange, reformat};
+use ixion_tensor::{Bits, DType, Format, Layout, MAX_RANK, Shape, TensorView, TensorViewMut, with_bits};
+use smallvec::SmallVec;
 
 /// Converts a tensor to another format: another element type, a plain, blocked or channels-last layout, quantised or not.
 ///
@@ -82,8 +83,9 @@ impl Layer for Reformat {
 
 impl CpuLayer for Reformat {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        // Only devices convert to and from channels-last.
-        let is_known = formats.get(position).is_some_and(|it| it.format != Format::ChannelsLast);
+        // Only devices have floats with the channels last.
+        let is_known =
+            formats.get(position).is_some_and(|it| it.format != Format::ChannelsLast || it.is_quantized);
         is_known && (position == 0 || formats.get(position) == Some(&self.to))
     }
 
@@ -92,7 +94,7 @@ impl CpuLayer for Reformat {
         if output.num_elements() == 0 {
             return Ok(());
         }
-        if input.layout().format() == Format::Plain && !input.layout().is_contiguous() {
+        if input.layout().format() == Format::Plain && dense(input.layout()).is_none() {
             let input = input.to_tensor()?;
             return self.convert(&input.view(), output, &io.context);
         }
@@ -148,7 +150,9 @@ impl Reformat {
     fn cuts(from: &Layout, to: &Layout) -> Result<(Cut, Cut)> {
         let axis = |layout: &Layout| match layout.format() {
             Format::Blocked { axis, block } => Some((usize::from(axis), usize::from(block))),
-            _ => None,
+            _ if layout.is_contiguous() => None,
+            // With the channels last, they are one block.
+            _ => layout.shape().get(1).map(|&channels| (1, channels)),
         };
         let (source, target) = (axis(from), axis(to));
         let cut = match (source, target) {
@@ -192,10 +196,16 @@ impl Reformat {
         output: &mut TensorViewMut<'_>,
         context: &ForwardContext<'_>,
     ) -> Result<()> {
-        let source = input.with_layout(input.layout().unrolled()?)?;
-        let layout = output.layout().unrolled()?;
+        let source = input.with_layout(dense(input.layout()).ok_or_else(not_dense)?)?;
+        let layout = dense(output.layout()).ok_or_else(not_dense)?;
         let mut target = output.reborrow().with_layout(layout)?;
         let (from_scale, to_scale) = (self.from_scale.unwrap_or(1.0), self.to_scale.unwrap_or(1.0));
+        if let (Some(block), DType::F32, DType::I8) = (to.block, T::DTYPE, U::DTYPE)
+            && block == to.len
+            && quantize_last(from, source.slice()?, to_scale, target.slice()?, context.limits())?
+        {
+            return Ok(());
+        }
         let convert = |x: T| U::store(x.load(from_scale), to_scale);
         let filler = U::store(0.0, to_scale);
         Ok(reformat((from, source.slice()?), (to, target.slice()?), filler, context.limits(), convert)?)
@@ -204,9 +214,23 @@ impl Reformat {
 
 /// All stored elements as one axis: arrays of few axes need no allocation.
 fn flat(layout: &Layout) -> Result<Layout> {
-    let unrolled = layout.unrolled()?;
-    let elements = Shape::new(&[unrolled.shape().num_elements()])?;
-    unrolled.reshape(&elements)?.ok_or_else(not_dense)
+    let dense = dense(layout).ok_or_else(not_dense)?;
+    let elements = Shape::new(&[dense.shape().num_elements()])?;
+    dense.reshape(&elements)?.ok_or_else(not_dense)
+}
+
+/// The elements in the order of memory, as a contiguous layout; `None` if there are gaps between them, or if their order is
+/// none of a [`Format`].
+fn dense(layout: &Layout) -> Option<Layout> {
+    let ordered = match layout.format() {
+        Format::Plain if !layout.is_contiguous() => {
+            let rank = layout.shape().rank();
+            let order: SmallVec<[usize; MAX_RANK]> = [0].into_iter().chain(2..rank).chain([1]).collect();
+            layout.permute(&order).ok()?
+        }
+        _ => layout.unrolled().ok()?,
+    };
+    ordered.is_contiguous().then_some(ordered)
 }
 
 fn not_stored(found: DType) -> LayerError {
@@ -281,6 +305,29 @@ mod tests {
             layer.view_of(0, &[(DType::F32, Layout::contiguous(shape))], &shape).unwrap()
         };
         assert!(view(&[2, 5, 1, 1]).is_some() && view(&[2, 5, 3, 1]).is_none());
+    }
+
+    #[test]
+    fn quantised_tensors_may_have_their_channels_last() {
+        let (float, quantized) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+        let last = quantized.channels_last();
+        let layer = Reformat::new(last, None, Some(0.25));
+        assert!(layer.supports(0, &[float]) && layer.supports(1, &[float, last]));
+        let x = waves(&[2, 19, 3, 5]).cast(DType::F32).unwrap();
+        let plain = run(&mut Reformat::new(quantized, None, Some(0.25)), &x);
+        for from in [float, float.blocked(1, 16), float.blocked(1, 8)] {
+            let x = run(&mut Reformat::new(from, None, None), &x);
+            let there = run(&mut Reformat::new(last, None, Some(0.25)), &x);
+            assert_eq!(*there.layout(), Layout::channels_last(*there.shape()));
+            assert_eq!(there, plain);
+            let back = run(&mut Reformat::new(from, Some(0.25), None), &there);
+            let wanted = run(&mut Reformat::new(from, Some(0.25), None), &plain);
+            assert_eq!(back.to_plain().unwrap(), wanted.to_plain().unwrap());
+            assert_eq!(run(&mut Reformat::new(quantized, Some(0.25), Some(0.25)), &there), plain);
+            assert_eq!(run(&mut Reformat::new(last, Some(0.25), Some(0.25)), &plain), there);
+            let coarse = run(&mut Reformat::new(last, Some(0.25), Some(1.0)), &there);
+            assert_eq!(coarse, run(&mut Reformat::new(quantized, Some(0.25), Some(1.0)), &plain));
+        }
     }
 
     #[test]

@@ -310,11 +310,10 @@ impl Layer for FillDiagonal {
 
 impl CpuLayer for FillDiagonal {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        io.outputs[0].copy_from(&io.inputs[0])?;
         let value = self.fill_value.number(io.inputs, io.inputs[0].dtype())?;
         let (count, step) = self.places(io.inputs[0].shape().dims());
         if value.is_empty() || count == 0 {
-            return Ok(());
+            return Ok(io.outputs[0].copy_from(&io.inputs[0])?);
         }
         let values = value.reshape(&[1])?.expand(&[count])?;
         write_plain(&mut io.outputs[0], &mut |output| {

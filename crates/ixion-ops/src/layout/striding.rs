@@ -3,8 +3,8 @@
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::Converted;
-use crate::support::views::{view_layers, write_plain};
-use ixion_tensor::{Layout, Shape, resolve_axis};
+use crate::support::views::{Plain, view_layers, write_plain};
+use ixion_tensor::{Layout, Limits, Shape, TensorView, TensorViewMut, resolve_axis, with_bits};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -93,6 +93,41 @@ impl AsStridedScatter {
         let (size, stride) = (self.size.clone(), self.stride.clone());
         AsStrided { size, stride, storage_offset: self.storage_offset }
     }
+
+    /// Replaces the elements of an output in row-major order one by one.
+    fn replace(&self, src: &TensorView<'_>, output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+        let (src, count) = (Plain::of(src)?, output.num_elements());
+        let src = src.view();
+        let layout = self.selection().layout(src.shape(), count, 0)?;
+        let bytes = (src.num_elements() as u64).saturating_mul(size_of::<usize>() as u64);
+        limits.check_tensor("the places of as_strided_scatter", bytes)?;
+        let places = if src.num_elements() > count { None } else { distinct_places(&layout, count) };
+        let Some(places) = places else {
+            let reason = "with these lengths, it selects elements more than once";
+            return Err(LayerError::invalid("stride", format!("{:?}", self.stride), reason));
+        };
+        with_bits!(output.dtype(), B => {
+            let (from, to) = (src.bits_slice::<B>()?, output.bits_slice::<B>()?);
+            for (&from, &place) in from.iter().zip(&places) {
+                if let Some(to) = to.get_mut(place) {
+                    *to = from;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The places that a layout selects among `count` elements, in row-major order; `None` if it selects any of them twice.
+fn distinct_places(layout: &Layout, count: usize) -> Option<Vec<usize>> {
+    let mut places = vec![layout.offset()];
+    for (&len, &stride) in layout.shape().iter().zip(layout.strides()) {
+        let along = |start: usize| (0..len).map(move |at| start + at * stride);
+        places = places.into_iter().flat_map(along).collect();
+    }
+    let mut is_selected = vec![false; count];
+    let is_new = |place: &usize| is_selected.get_mut(*place).is_some_and(|it| !std::mem::replace(it, true));
+    places.iter().all(is_new).then_some(places)
 }
 
 impl Layer for AsStridedScatter {
@@ -103,11 +138,6 @@ impl Layer for AsStridedScatter {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let selection = self.selection();
         let (selected, src) = (selection.infer(inputs)?, &inputs[self.src.0]);
-        let layout = selection.layout(&selected[0].shape()?, usize::MAX, 0)?;
-        if !layout.is_injective() {
-            let reason = "with these lengths, it selects elements more than once";
-            return Err(LayerError::invalid("stride", format!("{:?}", self.stride), reason));
-        }
         if !src.may_have_dims(selected[0].dims()) {
             return Err(LayerError::shape("the source", &selected[0], src));
         }
@@ -117,13 +147,16 @@ impl Layer for AsStridedScatter {
 
 impl CpuLayer for AsStridedScatter {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        let (input, src) = (&io.inputs[0], &io.inputs[self.src.0]);
+        let (input, src, limits) = (&io.inputs[0], &io.inputs[self.src.0], io.context.limits());
         let src = Converted::of(src, input.dtype())?;
         let src = src.view();
         write_plain(&mut io.outputs[0], &mut |output| {
             output.copy_from(input)?;
             let start = output.layout().offset();
             let selected = self.selection().layout(src.shape(), input.num_elements(), start)?;
+            if !selected.is_injective() {
+                return self.replace(&src, output, limits);
+            }
             Ok(output.reborrow().with_layout(selected)?.copy_from(&src)?)
         })
     }
@@ -238,11 +271,22 @@ mod tests {
         let twice = scatter("(2,2)", "(1,1)", "0", &pairs).unwrap_err().to_string();
         let reason = "with these lengths, it selects elements more than once";
         assert_eq!(twice, format!("parameter `stride` is [1, 1]: {reason}"));
+        let many = scatter("(99)", "(0)", "0", &counting(DType::I64, &[99])).unwrap_err().to_string();
+        assert!(many.ends_with(reason), "{many}");
         let other = scatter("(2)", "(2)", "0", &pairs).unwrap_err().to_string();
         assert_eq!(other, "the source: expected 2 i64, got 2×2 i64");
         assert!(scatter("(2,2)", "(3,1)", "3", &pairs).is_err());
         assert!(scatter("(2)", "()", "0", &pairs).is_err());
         operator("aten::as_strided_scatter", &[("size", "(2,3)"), ("stride", "(3,1)")]).survives(2);
+    }
+
+    /// PyTorch's result. Neither stride steps over all that the other reaches, but no element is selected twice.
+    #[test]
+    fn selected_elements_may_be_interleaved() {
+        let (x, src) = (counting(DType::I64, &[8]), tensor(&[2, 3], &[10i64, 20, 30, 40, 50, 60]));
+        let scatter = operator("aten::as_strided_scatter", &[("size", "(2,3)"), ("stride", "(3,2)")]);
+        let got = scatter.run_one(&[&x, &src]).unwrap().to_vec::<i64>().unwrap();
+        assert_eq!(got, [10, 1, 20, 40, 30, 50, 6, 60]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod with_lapack {
     pub(super) use super::stack::{each, each_pair, lens, put, put_matrices};
     pub(super) use crate::op::Io;
     pub(super) use ixion_kernels::lapack::{self, Fault, Singular};
-    pub(super) use ixion_tensor::{Complex, Limits, Scalar, Shape, TensorView};
+    pub(super) use ixion_tensor::{Complex, Limits, Shape, TensorView};
 }
 
 mod cholesky;
@@ -58,7 +58,7 @@ pub(super) use stack::check_type;
 operators! {
     PowersOfEach, Vander;
     of cholesky, determinant, eigen, inverse, ldl, least_squares, lu, power, qr, reflection, singular, solve, triangular;
-    overload "aten::linalg_matrix_rank"(input, atol, hermitian) of 3,
+    overload "aten::linalg_matrix_rank"(input, tol, hermitian) of 3,
         "aten::linalg_pinv"(input, rtol, hermitian) of 3,
         "aten::nuclear_norm"(input, keepdim) of 2
 }

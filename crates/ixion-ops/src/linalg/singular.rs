@@ -8,7 +8,7 @@ use super::with_lapack::*;
 use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::{TensorOrScalar, broadcasts};
 use crate::support::choices::choices;
-use ixion_tensor::{DType, Limits, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Limits, Scalar, TensorView, TensorViewMut};
 
 choices! {
     /// The routine that PyTorch calls on a GPU. The result is the same.
@@ -63,6 +63,18 @@ crate::operator! {
         rtol: Option<TensorOrScalar> = None,
         /// Whether the matrices are symmetric or Hermitian: then only the lower triangles are read.
         hermitian: bool = false,
+        /// An absolute tolerance in the place of both: the relative one is 0 then.
+        tol: Option<TensorOrScalar> = None,
+    }
+}
+
+impl MatrixRank {
+    /// The absolute and the relative tolerance, if they are given.
+    fn tolerances(&self) -> [Option<TensorOrScalar>; 2] {
+        match self.tol {
+            Some(_) => [self.tol, Some(TensorOrScalar::Number(Scalar::Float(0.0)))],
+            None => [self.atol, self.rtol],
+        }
     }
 }
 
@@ -269,13 +281,14 @@ impl Tolerance {
 impl MatrixOperator for MatrixRank {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let stack = stack(inputs, self.hermitian)?;
-        check_tolerances([self.atol, self.rtol], inputs, &stack)?;
+        check_tolerances(self.tolerances(), inputs, &stack)?;
         Ok(vec![stack.each(DType::I64, [])])
     }
 
     #[cfg(feature = "linalg")]
     fn run<T: MatrixElement>(&self, io: &mut Io<'_, '_>, limits: &Limits) -> Result<()> {
-        let tolerance = Tolerance { atol: self.atol, rtol: self.rtol, hermitian: self.hermitian };
+        let [atol, rtol] = self.tolerances();
+        let tolerance = Tolerance { atol, rtol, hermitian: self.hermitian };
         let ranks = tolerance.each::<T, _>(io.inputs, limits, |parts, bound| {
             parts.s.iter().filter(|&&s| s > bound).count() as i64
         })?;

@@ -134,8 +134,20 @@ fn failed(index: usize, count: usize, fault: Fault) -> LayerError {
 
 /// Checks the memory of this number of results against the limits, without what each of them owns.
 pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<()> {
-    let bytes = (count as u64).saturating_mul(size_of::<R>() as u64);
-    Ok(limits.check_tensor("the results of all matrices", bytes)?)
+    checked(count, size_of::<R>(), limits)?;
+    Ok(())
+}
+
+/// The same number, if so many results of `size` bytes are within the limits.
+fn checked(count: usize, size: usize, limits: &Limits) -> Result<usize> {
+    let bytes = (count as u64).saturating_mul(size as u64);
+    limits.check_tensor("the results of all matrices", bytes)?;
+    Ok(count)
+}
+
+/// The number of matrices of an input, if so many results of `size` bytes are within the limits.
+fn checked_count(input: &TensorView<'_>, size: usize, limits: &Limits) -> Result<usize> {
+    checked(lens(input)?.0.iter().product(), size, limits)
 }
 
 /// The results of a function for each matrix of an input.
@@ -144,9 +156,7 @@ pub(super) fn each<T: Field, R>(
     limits: &Limits,
     mut function: impl FnMut(ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>> {
-    let count = lens(input)?.0.iter().product();
-    check_results::<R>(count, limits)?;
-    let mut results = Vec::with_capacity(count);
+    let mut results = Vec::with_capacity(checked_count(input, size_of::<R>(), limits)?);
     visit(input, limits, &mut |matrix| {
         results.push(function(matrix)?);
         Ok(())
@@ -186,8 +196,7 @@ pub(super) fn each_pair<T: Field, R>(
     limits: &Limits,
     mut function: impl FnMut(usize, ArrayView2<'_, T>, ArrayView2<'_, T>) -> Result<R, Fault>,
 ) -> Result<Vec<R>> {
-    let count = batch.iter().product();
-    check_results::<R>(count, limits)?;
+    let count = checked(batch.iter().product(), size_of::<R>(), limits)?;
     let mut results = Vec::with_capacity(count);
     visit_pairs(inputs, batch, limits, &mut |which, a, b| {
         results.push(function(which, a, b)?);

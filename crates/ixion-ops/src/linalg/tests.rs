@@ -212,6 +212,12 @@ mod with_lapack {
         let (each, all) = (tensor(&[2], &[0.5f32, 1.5]), tensor(&[1], &[0.75]));
         assert_close(&run("aten::linalg_matrix_rank", "atol", &a, &each).unwrap(), &[2], &[2.0, 1.0]);
         assert_close(&run("aten::linalg_matrix_rank", "rtol", &a, &all).unwrap(), &[2], &[1.0, 1.0]);
+        // Without any tolerance, not even the usual relative one.
+        let small = tensor(&[2, 2], &[1f32, 0.0, 0.0, 1e-12]);
+        let rank = |params: &[(&'static str, &'static str)]| {
+            operator("aten::linalg_matrix_rank", params).run_one(&[&small]).unwrap().item::<i64>().unwrap()
+        };
+        assert_eq!([rank(&[("tol", "0")]), rank(&[("atol", "0")]), rank(&[("tol", "0.5")])], [2, 1, 1]);
         let inverses = [0.5, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0, 0.0];
         assert_close(&run("aten::linalg_pinv", "atol", &a, &each).unwrap(), &[2, 2, 2], &inverses);
         let empty = tensor(&[3, 0], &[] as &[f64]);

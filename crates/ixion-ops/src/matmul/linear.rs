@@ -2,27 +2,33 @@
 
 use crate::inserted::device_tactic::DeviceTactic;
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, RuntimeAttribute, Tactic,
-    TensorFormat, TensorMeta, Weight, exactly,
+    Cost, CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, QuantizedWeight, Result,
+    RuntimeAttribute, Tactic, TensorFormat, TensorMeta, Weight, exactly,
 };
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
 use crate::support::float;
 use crate::support::float::with_real;
 use crate::support::int8;
-use crate::support::int8::{Channels, Fill, Int8, Real};
+use crate::support::int8::{Channels, Fill, Int8, PackedBytes, Real};
 use crate::support::number;
 use crate::support::number::Number;
 use crate::support::packed;
 use crate::support::packed::{Early, Matrix, Packed};
 use crate::support::packed_weights::numbers_of;
 use ixion_kernels::Float;
+use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::gemm::gemm;
 use ixion_kernels::narrow;
+use ixion_kernels::narrow::Narrow;
 use ixion_kernels::packed::{Panels, SumEpilogue};
 use ixion_kernels::parallel::for_each_chunk;
-use ixion_kernels::quantized::{Outcome, Rows, Strips, product};
-use ixion_tensor::{Complex, DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut, bf16};
+use ixion_kernels::quantized::{
+    self, BytePanels, ByteWeights, Bytes, Finish, Outcome, Outputs, PanelKind, Rows, Strips, product,
+};
+use ixion_tensor::{
+    Complex, DType, Dim, Format, Layout, Limits, Shape, TensorView, TensorViewMut, bf16, f16,
+};
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -43,6 +49,8 @@ crate::operator! {
         epilogue: Option<Epilogue> = None,
         /// State for int8 execution.
         int8: Int8<Strips>,
+        /// The weights for int8 execution, unless an output has too many products.
+        bytes: PackedBytes,
         /// State for float execution, if the weights are stored in the file.
         packed: Packed,
         /// Whether the weights are packed before the first run.
@@ -81,8 +89,8 @@ impl Linear {
         let (features, leading) =
             inputs[0].shape().split_last().map_or((1, &[][..]), |(&last, rest)| (last, rest));
         let outputs = if weight_view.shape().rank() == 2 { weight_view.shape()[0] } else { 1 };
-        let weights = Weights::<T>::of(weight_view, outputs, features)?;
         let rows = leading.iter().product();
+        let weights = Weights::<T>::of(weight_view, rows, (outputs, features))?;
         let mut copy = Cow::Borrowed(&[][..]);
         let input = rows_of(&inputs[0], rows, features, &mut copy)?;
         epilogue::with::<T>(epilogue.as_mut(), inputs, output, limits, |output, epilogue| {
@@ -104,11 +112,13 @@ impl Linear {
 }
 
 impl Linear {
-    /// Returns true if the weights are packed for this input. A single row of bf16 is multiplied with the weights as they are.
+    /// Returns true if the weights are packed for this input. A single row of half precision is multiplied with the weights
+    /// as they are.
     fn is_packed(&self, input: &TensorView<'_>) -> bool {
         let Some((weight, _)) = self.attributes() else { return false };
         let features = input.shape().last().copied().unwrap_or(1);
-        let is_narrow_row = input.dtype() == DType::Bf16 && input.num_elements() == features;
+        let is_narrow = matches!(input.dtype(), DType::F16 | DType::Bf16);
+        let is_narrow_row = is_narrow && input.num_elements() == features;
         !is_narrow_row && packed::suits(input.dtype()) && packed::suits(weight.dtype())
     }
 
@@ -199,10 +209,11 @@ impl<'a, T: Float> Weights<'a, T> {
     /// The number of weights converted at a time.
     const TILE: usize = 1 << 15;
 
-    fn of(view: TensorView<'a>, outputs: usize, features: usize) -> Result<Self> {
-        let (dims, shape) = ((outputs, features), Shape::new(&[outputs, features])?);
-        let is_large = view.num_elements() > Self::TILE;
-        match view.layout().reshape(&shape)?.filter(|_| is_large && view.dtype() != T::DTYPE) {
+    /// The weights for this number of rows. Few weights are converted as a whole, but not for a single row.
+    fn of(view: TensorView<'a>, rows: usize, dims: (usize, usize)) -> Result<Self> {
+        let shape = Shape::new(&[dims.0, dims.1])?;
+        let is_narrow = (rows == 1 || view.num_elements() > Self::TILE) && view.dtype() != T::DTYPE;
+        match view.layout().reshape(&shape)?.filter(|_| is_narrow) {
             Some(layout) => Ok(Self::Narrow { view: view.with_layout(layout)?, dims }),
             None => Ok(Self::Whole { values: float::read::<T>(&view)?, dims }),
         }
@@ -247,16 +258,30 @@ fn add_dots<T: Float>(
     output: &mut [T],
     limits: &Limits,
 ) -> Result<bool> {
-    if T::DTYPE != DType::F32 || weights.dtype() != DType::Bf16 {
+    if T::DTYPE != DType::F32 || !weights.layout().is_contiguous() {
         return Ok(false);
     }
+    match weights.dtype() {
+        DType::F16 => add_dots_of::<T, f16>(row, weights, output, limits)?,
+        DType::Bf16 => add_dots_of::<T, bf16>(row, weights, output, limits)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// As [`add_dots`], for `T = f32` and contiguous weights of type `H`.
+fn add_dots_of<T: Float, H: Narrow>(
+    row: &[T],
+    weights: &TensorView<'_>,
+    output: &mut [T],
+    limits: &Limits,
+) -> Result<()> {
     let flat = |len: usize| Ok::<_, LayerError>(Layout::contiguous(Shape::new(&[len])?));
     let (rows, outputs) = (flat(row.len())?, flat(output.len())?);
     let row = TensorView::from_slice(row, rows)?;
     let mut output = TensorViewMut::from_slice(output, outputs)?;
     let (row, output) = (row.slice::<f32>()?, output.slice::<f32>()?);
-    narrow::add_dots(row, weights.slice::<bf16>()?, output, limits)?;
-    Ok(true)
+    Ok(narrow::add_dots(row, weights.slice::<H>()?, output, limits)?)
 }
 
 impl Linear {
@@ -298,7 +323,31 @@ impl Linear {
         has_weights && int8::takes(position, formats, *self.num_inputs().end())
     }
 
+    /// What bytes are multiplied with; `None` if the kernel does not support it.
+    fn panel_kind(&self) -> Option<PanelKind> {
+        let (outputs, depth) = match *self.attributes()?.0.shape() {
+            [outputs, features] => (outputs, features),
+            [features] => (1, features),
+            _ => return None,
+        };
+        let kind = PanelKind::Product { groups: 1, outputs, depth };
+        (depth > 0 && BytePanels::len(kind).is_some()).then_some(kind)
+    }
+
+    /// Packs the quantised weights if scales were configured.
     fn initialize_int8(&mut self) -> Result<()> {
+        if self.bytes.0.is_some() {
+            return Ok(());
+        }
+        if let Some(kind) = self.panel_kind() {
+            let rows = self.int8.rows(&self.weight, self.bias.as_ref())?;
+            let Some((values, steps)) = rows else { return Ok(()) };
+            let weight =
+                |output: usize, k: usize| values.get(output * kind.depth() + k).copied().unwrap_or(0);
+            let panels = BytePanels::new(kind, weight);
+            self.bytes.0 = panels.map(|panels| int8::byte_weights(panels, &steps));
+            return Ok(());
+        }
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
     }
 
@@ -310,14 +359,63 @@ impl Linear {
         limits: &Limits,
     ) -> Result<()> {
         self.initialize_int8()?;
-        let weight = self.weight.view(inputs)?;
+        if let Some(weights) = &self.bytes.0 {
+            let (scale, epilogue) = (self.int8.output_scale(), self.epilogue.as_mut());
+            return multiply_bytes(weights, (inputs, epilogue), (output, scale), limits);
+        }
         let features = inputs[0].shape().last().copied().unwrap_or(1);
-        let outputs = if weight.shape().rank() == 2 { weight.shape()[0] } else { 1 };
+        let outputs = match self.attributes().map(|(weight, _)| weight.shape()) {
+            Some(&[outputs, _]) => outputs,
+            _ => 1,
+        };
         let values = int8::read(&inputs[0], limits)?;
         let count = output.num_elements().checked_div(outputs).unwrap_or(0);
         let product = Product { rows: Rows::new(&values, [count, features]), limits };
         self.int8.write(self.epilogue.as_mut(), Channels::Columns(outputs), inputs, output, product)
     }
+}
+
+/// Multiplies an int8 input with packed weights. Floats are quantised only after the epilogue has been applied to all of them,
+/// for an output with a scale.
+fn multiply_bytes(
+    weights: &ByteWeights,
+    (inputs, epilogue): (&[TensorView<'_>], Option<&mut Epilogue>),
+    (output, scale): (&mut TensorViewMut<'_>, Option<f32>),
+    limits: &Limits,
+) -> Result<()> {
+    let outputs = weights.panels().kind().outputs();
+    let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
+    if rows == 0 {
+        return Ok(());
+    }
+    let input = int8::bytes(&inputs[0])?;
+    let multiply = |sums: &mut [f32]| {
+        let (bytes, to) = (Bytes::from(&*input), Outputs::F32(sums));
+        quantized::multiply_bytes(rows, bytes, weights, &Finish::NONE, to, limits)
+    };
+    let Some(scale) = scale else {
+        return epilogue::with::<f32>(epilogue, inputs, output, limits, |output, epilogue| {
+            multiply(output)?;
+            epilogue.map_or(Ok(()), |epilogue| apply(epilogue, output, limits))
+        });
+    };
+    let shape = *output.shape();
+    limits.check_tensor("the sums of an int8 product", (output.num_elements() as u64).saturating_mul(4))?;
+    let mut real = vec![0.0f32; output.num_elements()];
+    multiply(&mut real)?;
+    if let Some(epilogue) = epilogue {
+        apply(&epilogue.start(inputs, DType::F32, &shape)?, &mut real, limits)?;
+    }
+    int8::quantize(&real, scale, output)
+}
+
+/// Applies an epilogue to all elements of a result. The threads of the current pool share the work.
+fn apply(epilogue: &dyn ApplyEpilogue<f32>, values: &mut [f32], limits: &Limits) -> Result<()> {
+    const CHUNK: usize = 1 << 14;
+    for_each_chunk(values, CHUNK, &|start, values: &mut [f32]| {
+        limits.check_deadline()?;
+        Ok(epilogue.apply(start, values)?)
+    })
 }
 
 /// The rows to multiply with the weights.
@@ -409,7 +507,9 @@ impl CpuLayer for Linear {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
-        self.int8.configure(inputs, outputs);
+        if self.int8.configure(inputs, outputs) {
+            self.bytes = PackedBytes::default();
+        }
         let mut early = std::mem::take(&mut self.early);
         let configured = match self.attributes() {
             Some((weight, bias)) => early.configure(inputs.first(), [weight].into_iter().chain(bias)),
@@ -451,11 +551,16 @@ impl CpuLayer for Linear {
         Ok(self.packed.get().filter(|_| self.early.is_wanted()).map(|panels| numbers_of([panels])))
     }
 
+    fn quantized_weight(&self) -> Result<Option<QuantizedWeight>> {
+        self.int8.stored_weights(&self.weight)
+    }
+
     fn serialize(&self) -> Result<Vec<u8>> {
         Ok(self.int8.stored().unwrap_or_else(|| self.early.to_bytes()))
     }
 
     fn deserialize(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes = PackedBytes::default();
         let has_weights = int8::has_weights(&self.weight, self.bias.as_ref());
         if self.early.restore(bytes)? || has_weights && self.int8.restore(bytes) {
             return Ok(());
@@ -471,9 +576,17 @@ impl CpuLayer for Linear {
         });
         let weight_rows =
             self.attributes().and_then(|(weight, _)| weight.shape().first().copied()).unwrap_or(1);
+        let is_int8 = inputs.first().is_some_and(|input| input.scale().is_some());
+        if let Some(kind) = self.panel_kind().filter(|_| is_int8) {
+            /// Fewer rows than are multiplied at a time take as long as these.
+            const AT_ONCE: i64 = 12;
+            let share = rows.unwrap_or(AT_ONCE).clamp(1, AT_ONCE) as f64 / AT_ONCE as f64;
+            return (int8::efficiency(kind, 0.0) * share).max(1.0);
+        }
         match (inputs.first().map(TensorMeta::dtype), rows) {
             (Some(DType::Bf16), Some(1)) => 0.8,
-            (Some(DType::F16), Some(1)) => 0.04,
+            // As fast as bf16, which has the range of f32 and is therefore preferred.
+            (Some(DType::F16), Some(1)) => 0.79,
             (Some(DType::F16 | DType::Bf16), _) => 0.7,
             _ => self.early.gain(weight_rows),
         }

@@ -190,6 +190,7 @@ fn convolved(
         blocks: Default::default(),
         int8: Default::default(),
         int8_conv: Default::default(),
+        bytes: Default::default(),
         on_device: Default::default(),
     };
     let sources: Vec<Source> = [Some(x), Some(w), b].into_iter().flatten().collect();

@@ -156,24 +156,26 @@ fn create<T: FromOperator + Decompose + 'static>(
 ) -> Result<Box<dyn CpuLayer>> {
     match T::from_operator(reader) {
         Ok(operator) => {
-            let inputs = operator.num_inputs().unwrap_or(exactly(1 + operator.field_inputs()));
-            boxed(reader, operator.validate(), Arc::new(operator), inputs)
+            let inputs = 1 + operator.field_inputs();
+            let validated = if T::VALIDATES { operator.validate() } else { Ok(()) };
+            boxed(reader, validated, Arc::new(operator), inputs)
         }
         Err(error) => Err(error),
     }
 }
 
-/// The part of [`create`] that does not depend on the operator's type.
+/// The part of [`create`] that does not depend on the operator's type. `inputs` is the usual number of inputs.
 fn boxed(
     reader: &OperatorReader<'_>,
     validated: Result<()>,
     operator: Arc<dyn Decompose>,
-    inputs: RangeInclusive<usize>,
+    inputs: usize,
 ) -> Result<Box<dyn CpuLayer>> {
     // Unknown keys first: a misspelt key may be why another one is missing.
     reader.finish()?;
     validated?;
     let name = reader.name().to_owned();
+    let inputs = operator.num_inputs().unwrap_or(exactly(inputs));
     Ok(Box::new(DecomposedLayer { operator, name, inputs, ready: ShapeCache::default() }))
 }
 

@@ -5,8 +5,8 @@ use super::steps::{Broadcast, Reshape};
 use crate::arithmetic::expression::{Compiled, Expression};
 use crate::conversion::To;
 use crate::op::{
-    CpuLayer, ForwardContext, FromOperator, Io, LayerError, OperatorReader, Result, RuntimeParameter,
-    TensorMeta, View,
+    CpuLayer, Field, ForwardContext, FromOperator, Io, LayerError, OperatorReader, Result, RuntimeParameter,
+    TensorMeta, View, Written,
 };
 use ixion_pnnx::Expr;
 use ixion_tensor::{DType, Dim, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, Workspace};
@@ -120,8 +120,11 @@ impl Decomposition {
         layer: L,
         inputs: &[Source],
     ) -> Result<Source> {
-        let operator = self.as_operator(&layer, inputs);
-        self.add_checked(layer.validate(), Box::new(layer), inputs, operator)
+        if L::VALIDATES {
+            layer.validate()?;
+        }
+        let written = if self.record.is_some() { layer.written() } else { Vec::new() };
+        self.add_written(L::TYPES, L::FIELDS, written, Box::new(layer), inputs)
     }
 
     /// As [`Decomposition::then`], with the operator's type if it is not the layer's first one.
@@ -134,14 +137,27 @@ impl Decomposition {
         layer: L,
         inputs: &[Source],
     ) -> Result<Source> {
-        let operator = self.as_operator(&layer, inputs);
-        let operator = operator.map(|operator| LoweredOperator { op_type, ..operator });
-        self.add_checked(layer.validate(), Box::new(layer), inputs, operator)
+        let added = self.then(layer, inputs)?;
+        if let Some(operator) = self.record.as_mut().and_then(|record| record.last_mut()) {
+            operator.op_type = op_type;
+        }
+        Ok(added)
     }
 
-    /// The operator from which a file creates a layer, if steps are recorded and a file can express it.
-    fn as_operator<L: FromOperator>(&self, layer: &L, inputs: &[Source]) -> Option<LoweredOperator> {
-        self.record.as_ref().and_then(|_| LoweredOperator::of(layer, inputs))
+    /// The part of [`Decomposition::then`] that does not depend on the layer: `types` and `fields` are those of its operator,
+    /// and `written` is what a file says about them, if steps are recorded.
+    fn add_written(
+        &mut self,
+        types: &[&str],
+        fields: &[Field],
+        written: Vec<(&'static str, Written)>,
+        layer: Box<dyn CpuLayer>,
+        inputs: &[Source],
+    ) -> Result<Source> {
+        let is_recorded = self.record.is_some();
+        let operator =
+            if is_recorded { LoweredOperator::written(types, fields, written, inputs) } else { None };
+        self.add_recorded(layer, inputs, operator)
     }
 
     /// As [`Decomposition::then`], with a layer that files cannot name.
@@ -162,7 +178,7 @@ impl Decomposition {
         inputs: &[Source],
         operator: Option<LoweredOperator>,
     ) -> Result<Source> {
-        self.add_checked(Ok(()), Box::new(layer), inputs, operator)
+        self.add_recorded(Box::new(layer), inputs, operator)
     }
 
     /// Reshapes a source. Lengths may be symbolic.
@@ -183,14 +199,13 @@ impl Decomposition {
         self.step_as(Broadcast(dims), &[source], operator)
     }
 
-    fn add_checked(
+    /// Adds a step that an operator of a file describes, if there is one.
+    fn add_recorded(
         &mut self,
-        validated: Result<()>,
         layer: Box<dyn CpuLayer>,
         inputs: &[Source],
         operator: Option<LoweredOperator>,
     ) -> Result<Source> {
-        validated?;
         let added = self.add(layer, inputs)?;
         self.note(added, operator);
         Ok(added)
@@ -240,12 +255,14 @@ impl Decomposition {
         op_type: &str,
         create: fn(&mut OperatorReader<'_>) -> Result<Box<dyn CpuLayer>>,
     ) -> Result<Source> {
-        let params: BTreeMap<String, RuntimeParameter> =
-            params.iter().map(|(key, raw)| ((*key).to_owned(), RuntimeParameter::parse(raw))).collect();
+        let mut all = BTreeMap::new();
+        for (key, raw) in params {
+            all.insert((*key).to_owned(), RuntimeParameter::parse(raw));
+        }
         let names: Vec<Option<String>> = inputs.iter().map(|(name, _)| name.map(str::to_owned)).collect();
         let attrs = BTreeMap::new();
         let mut reader =
-            OperatorReader::new(&params, &attrs, &names, outputs).with_name(&self.name).with_op_type(op_type);
+            OperatorReader::new(&all, &attrs, &names, outputs).with_name(&self.name).with_op_type(op_type);
         let layer = create(&mut reader)?;
         self.add(layer, &inputs.iter().map(|(_, source)| *source).collect::<Vec<_>>())
     }

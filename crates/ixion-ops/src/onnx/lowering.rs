@@ -1,6 +1,6 @@
 //! ONNX operators as ordinary operators of a graph: their decomposition in the form of a file.
 
-use crate::op::{FromOperator, RuntimeParameter, SEED_KEY, SpatialAxes, TensorMeta, Written};
+use crate::op::{Field, RuntimeParameter, SEED_KEY, SpatialAxes, TensorMeta, Written};
 use ixion_tensor::Dim;
 
 /// The source of one input of a step.
@@ -48,16 +48,20 @@ impl LoweredOperator {
         Self { op_type: op_type.to_owned(), params, inputs, num_outputs: 1 }
     }
 
-    /// The operator from which a file creates this layer; `None` if a file cannot express it, or if its results depend on its
-    /// name.
-    pub(super) fn of<L: FromOperator>(layer: &L, inputs: &[Source]) -> Option<Self> {
-        Self::written(L::TYPES, layer.written(), inputs).filter(|_| !is_random::<L>())
-    }
-
-    fn written(types: &[&str], fields: Vec<(&'static str, Written)>, inputs: &[Source]) -> Option<Self> {
+    /// The operator from which a file creates a layer with these types and fields, given what a file says about them. `None` if
+    /// a file cannot express it, or if it draws random numbers, which depend on its name.
+    pub(super) fn written(
+        types: &[&str],
+        fields: &[Field],
+        written: Vec<(&'static str, Written)>,
+        inputs: &[Source],
+    ) -> Option<Self> {
+        if fields.iter().any(|field| field.key == SEED_KEY) {
+            return None;
+        }
         let mut operator = Self::new("", &[], inputs);
         let mut axes = None;
-        for (key, written) in fields {
+        for (key, written) in written {
             match written {
                 Written::Nothing => {}
                 Written::Param(value) => operator.params.push((key.to_owned(), value)),
@@ -93,11 +97,6 @@ impl LoweredOperator {
         let lens: Vec<i64> = dims.iter().enumerate().map(len).collect::<Option<_>>()?;
         Some(Self::new("Tensor.expand", &[("sizes", lens.into())], &[input]))
     }
-}
-
-/// Whether the operator draws random numbers, which depend on its name.
-fn is_random<L: FromOperator>() -> bool {
-    L::FIELDS.iter().any(|field| field.key == SEED_KEY)
 }
 
 /// The operators that compute an ONNX operator, and the sources of its outputs.

@@ -4,7 +4,7 @@ mod source;
 
 pub use source::WeightSource;
 
-use super::Result;
+use super::{LayerError, Result};
 use ixion_tensor::{DType, Element, Tensor, TensorError};
 use std::sync::{Arc, OnceLock};
 
@@ -54,6 +54,20 @@ impl RuntimeAttribute {
 }
 // ANCHOR_END: lazy
 
+/// A weight in int8: a row of `i8` values and a scale for each output channel.
+#[derive(Debug, Clone)]
+pub struct QuantizedWeight {
+    /// The elements in units of the scale of their row, `i8`, in the shape of the weight.
+    pub values: Tensor,
+    /// The scale of each row, a vector of `f32`.
+    pub scales: Tensor,
+}
+
+/// The key of the attribute in which a plan stores the scales of a weight that it stores in int8, given the weight's key.
+pub fn scales_key(weight: &str) -> String {
+    format!("ixion.scales.{weight}")
+}
+
 impl RuntimeAttribute {
     /// The weight of an attribute in the file.
     pub fn from_file(attribute: ixion_pnnx::Attribute) -> Self {
@@ -90,6 +104,29 @@ impl RuntimeAttribute {
     #[must_use]
     pub fn cast(&self, dtype: DType) -> Self {
         Self::new(WeightSource::Cast(Box::new(self.source.clone()), dtype))
+    }
+
+    /// The `f32` weight whose elements are these `i8` values, in units of a scale for each row.
+    #[must_use]
+    pub fn with_scales(&self, scales: &Self) -> Self {
+        let [values, scales] = [self, scales].map(|weight| Box::new(weight.source.clone()));
+        Self::new(WeightSource::Quantized { values, scales })
+    }
+
+    /// The elements in int8, if they are stored so; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`RuntimeAttribute::decode`]; [`LayerError::Shape`] unless there is a scale for each row.
+    pub fn quantized(&self) -> Result<Option<QuantizedWeight>> {
+        let WeightSource::Quantized { values, scales } = &self.source else { return Ok(None) };
+        let (values, scales) = (values.load()?, scales.load()?);
+        match source::row_len(values.num_elements(), scales.num_elements()) {
+            Some(_) => Ok(Some(QuantizedWeight { values, scales })),
+            None => {
+                let what = "the scales of an int8 weight";
+                Err(LayerError::shape(what, "one for each row", scales.num_elements()))
+            }
+        }
     }
 
     /// The source of the elements.
@@ -159,6 +196,23 @@ mod tests {
         weight.clear();
         assert!(!weight.is_decoded());
         assert_eq!(weight.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn weights_in_int8_are_real_numbers() {
+        let tensor =
+            |values: Vec<i8>| RuntimeAttribute::from_tensor(Tensor::from_vec(values, &[2, 2]).unwrap());
+        let scales = |scales: &[f32]| {
+            RuntimeAttribute::from_tensor(Tensor::from_vec(scales.to_vec(), &[scales.len()]).unwrap())
+        };
+        let weight = tensor(vec![2, -3, 4, 0]).with_scales(&scales(&[0.5, 10.0]));
+        assert_eq!((weight.dtype(), weight.shape(), weight.byte_len()), (DType::F32, &[2, 2][..], 16));
+        assert_eq!(weight.to_vec::<f32>().unwrap(), [1.0, -1.5, 40.0, 0.0]);
+        let stored = weight.quantized().unwrap().unwrap();
+        assert_eq!(stored.values.to_vec::<i8>().unwrap(), [2, -3, 4, 0]);
+        assert!(tensor(vec![0; 4]).quantized().unwrap().is_none());
+        let uneven = tensor(vec![0; 4]).with_scales(&scales(&[1.0; 3]));
+        assert!(uneven.decode().is_err() && uneven.quantized().is_err());
     }
 
     #[test]

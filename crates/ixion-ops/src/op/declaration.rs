@@ -61,6 +61,7 @@ macro_rules! operator {
         impl $crate::op::FromOperator for $name {
             const TYPES: &'static [&'static str] = &[$($op_type),+];
             const DOC: &'static str = concat!($($doc, "\n"),*);
+            const VALIDATES: bool = $crate::operator!(@validates $($this)?);
             const FIELDS: &'static [$crate::op::Field] = &[$($crate::op::Field {
                 key: $crate::operator!(@key $field $($key)?),
                 kind: <$type as $crate::op::FieldValue>::KIND,
@@ -69,7 +70,8 @@ macro_rules! operator {
                 is_parameter: <$type as $crate::op::FieldValue>::IS_PARAMETER,
             }),*];
 
-            #[allow(unused_variables)]
+            // Hundreds of operators are read this way, and `?` would compile to twice as much.
+            #[allow(unused_variables, clippy::question_mark)]
             fn from_operator(
                 reader: &mut $crate::op::OperatorReader<'_>,
             ) -> $crate::op::Result<Self> {
@@ -97,22 +99,32 @@ macro_rules! operator {
             })?
         }
     };
+    (@validates) => { false };
+    (@validates $this:ident) => { true };
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
     (@default $type:ty) => { None };
     (@default $type:ty, $default:expr) => {
-        Some($crate::op::FieldDefault::Value(|| {
-            let default: $type = $default;
-            $crate::op::FieldValue::written(&default)
+        Some($crate::op::FieldDefault::Value({
+            // A function, because a pointer to a closure would be one more function.
+            fn written_default() -> $crate::op::Written {
+                let default: $type = $default;
+                $crate::op::FieldValue::written(&default)
+            }
+            written_default
         }))
     };
     (@read $reader:ident, $type:ty, $key:expr) => {
-        <$type as $crate::op::FieldValue>::require($reader, $key)?
+        match <$type as $crate::op::FieldValue>::require($reader, $key) {
+            Ok(value) => value,
+            Err(error) => return Err(error),
+        }
     };
     (@read $reader:ident, $type:ty, $key:expr, $default:expr) => {
-        match <$type as $crate::op::FieldValue>::read($reader, $key)? {
-            Some(value) => value,
-            None => $default,
+        match <$type as $crate::op::FieldValue>::read($reader, $key) {
+            Ok(Some(value)) => value,
+            Ok(None) => $default,
+            Err(error) => return Err(error),
         }
     };
 }

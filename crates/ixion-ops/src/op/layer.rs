@@ -5,7 +5,7 @@
 //! methods are required, [`Layer::infer`] and [`CpuLayer::forward`]; all others have defaults.
 
 use super::format::TensorFormat;
-use super::{LayerError, Result, TensorMeta};
+use super::{LayerError, QuantizedWeight, Result, TensorMeta};
 use ixion_tensor::{
     DType, Element, Format, Layout, Limits, Scratch, Shape, Tensor, TensorView, TensorViewMut,
 };
@@ -30,7 +30,7 @@ use std::ops::RangeInclusive;
 /// # let x = TensorMeta::new(ixion_tensor::DType::F32, [2, 3]);
 /// # assert_eq!(Double.infer(&[x.clone()]).unwrap(), [x]);
 /// ```
-pub trait Layer: fmt::Debug + Send + Sync {
+pub trait Layer: fmt::Debug + Send + Sync + AsLayer {
     /// The number of inputs that the layer takes. The graph checks it before it calls any other method with inputs, so that
     /// indexing within this range is safe. A layer of [`operator!`](crate::operator) whose fields take inputs returns
     /// `exactly(1 + self.field_inputs())`, see [`exactly`] and [`FromOperator`](super::FromOperator). Default: exactly one.
@@ -69,7 +69,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`Layer::view`].
     fn view_of(&self, output: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
-        with_layouts(inputs, &mut |layouts| self.view(output, layouts, shape))
+        view_by_layouts(self.as_layer(), output, inputs, shape)
     }
 
     /// The input whose memory an output may overwrite, element by element. A planner may then give both the same place and
@@ -203,7 +203,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<Vec<Tensor>> {
         let _ = (inputs, context);
-        Err(lacks(&self, "has no outputs of data-dependent size"))
+        Err(lacks(self.as_layer(), "has no outputs of data-dependent size"))
     }
 
     /// Computes the output in the memory of the input that [`Layer::in_place`] names; `others` are the other inputs.
@@ -217,7 +217,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         context: &mut ForwardContext<'_>,
     ) -> Result<()> {
         let _ = (data, others, context);
-        Err(lacks(&self, "cannot work in place"))
+        Err(lacks(self.as_layer(), "cannot work in place"))
     }
 
     /// Returns true if the tensor at `position` may have the format `formats[position]`, given the formats before it.
@@ -294,7 +294,7 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// # Errors
     /// A [`LayerError`] if the state cannot be written.
     fn serialize(&self) -> Result<Vec<u8>> {
-        Ok(Vec::new())
+        empty_state()
     }
 
     /// The packed weights, if [`initialize`](CpuLayer::initialize) has created them. A plan stores them as the operator's
@@ -304,6 +304,16 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
     /// # Errors
     /// A [`LayerError`] if the weights cannot be read.
     fn packed(&self) -> Result<Option<Vec<f32>>> {
+        Ok(None)
+    }
+
+    /// The attribute `weight` in int8, if the layer reads nothing else of it. A plan stores it instead of the original, with a
+    /// scale for each row under [`scales_key`](super::scales_key); a [`Weight`](super::Weight) is then read from both. Default:
+    /// `None`.
+    ///
+    /// # Errors
+    /// A [`LayerError`] if the weight cannot be read.
+    fn quantized_weight(&self) -> Result<Option<QuantizedWeight>> {
         Ok(None)
     }
 
@@ -321,23 +331,49 @@ pub const fn exactly(count: usize) -> RangeInclusive<usize> {
     count..=count
 }
 
-// The bodies of the defaults as separate functions: a default method itself is compiled once for every layer.
-
-type ViewResult = Result<Option<View>>;
-
-fn with_layouts(inputs: &[(DType, Layout)], view: &mut dyn FnMut(&[Layout]) -> ViewResult) -> ViewResult {
-    let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
-    view(&layouts)
+/// A layer without its type, for the defaults of [`Layer`]. Implemented for every layer.
+#[doc(hidden)]
+pub trait AsLayer {
+    /// The layer itself.
+    fn as_layer(&self) -> &dyn Layer;
 }
 
-fn lacks(layer: &dyn fmt::Debug, what: &str) -> LayerError {
+impl<L: Layer> AsLayer for L {
+    fn as_layer(&self) -> &dyn Layer {
+        self
+    }
+}
+
+// The bodies of the defaults as separate functions: a default method itself is compiled once for every layer, and so is what
+// is inlined in it.
+
+#[inline(never)]
+fn view_by_layouts(
+    layer: &dyn Layer,
+    output: usize,
+    inputs: &[(DType, Layout)],
+    shape: &Shape,
+) -> Result<Option<View>> {
+    let layouts: Vec<Layout> = inputs.iter().map(|input| input.1).collect();
+    layer.view(output, &layouts, shape)
+}
+
+#[inline(never)]
+fn lacks(layer: &dyn Layer, what: &str) -> LayerError {
     cannot(&format_args!("{layer:?} {what}"))
 }
 
+#[inline(never)]
+fn empty_state() -> Result<Vec<u8>> {
+    Ok(Vec::new())
+}
+
+#[inline(never)]
 fn is_plain(formats: &[TensorFormat], position: usize) -> bool {
     formats.get(position).is_some_and(|format| format.format == Format::Plain && !format.is_quantized)
 }
 
+#[inline(never)]
 fn one_tactic() -> Vec<Tactic> {
     vec![Tactic::DEFAULT]
 }
@@ -346,6 +382,7 @@ fn cannot(what: &dyn fmt::Display) -> LayerError {
     LayerError::Unsupported(what.to_string())
 }
 
+#[inline(never)]
 fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<()> {
     match tactics.iter().any(|tactic| tactic.id == id) {
         true => Ok(()),
@@ -353,6 +390,7 @@ fn is_among(tactics: Vec<Tactic>, id: u32) -> Result<()> {
     }
 }
 
+#[inline(never)]
 fn no_state(bytes: &[u8]) -> Result<()> {
     match bytes.len() {
         0 => Ok(()),

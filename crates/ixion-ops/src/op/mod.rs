@@ -21,7 +21,7 @@ mod watchdog;
 mod weight;
 
 pub use crate::operator;
-pub use attribute::{RuntimeAttribute, WeightSource};
+pub use attribute::{QuantizedWeight, RuntimeAttribute, WeightSource, scales_key};
 pub use axes::SpatialAxes;
 #[doc(hidden)]
 pub use deferred::{ComputedParameter, computed_parameters, known_parameter};
@@ -31,13 +31,15 @@ pub use error::{LayerError, Result};
 pub use format::{Device, TensorFormat};
 #[doc(hidden)]
 pub use guard::{catch_panic, drop_layer};
+#[doc(hidden)]
+pub use layer::AsLayer;
 pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Io, Layer, PACKED, Tactic, View, exactly};
 pub use meta::TensorMeta;
 #[doc(hidden)]
 pub use plugin::lookup;
 pub use plugin::{PluginName, RegistryError};
 #[doc(hidden)]
-pub use properties::{Category, Elements, Form, Product, Properties, Quantized, Scale};
+pub use properties::{Category, Elements, Form, Product, Properties, Quantized, Scale, Writes};
 #[doc(hidden)]
 pub use reader::INPUT_KIND;
 pub use reader::{Field, FieldDefault, FieldValue, FromParameter, OperatorReader, State, Written};

@@ -20,6 +20,9 @@ pub struct Properties {
     /// Whether its results are bools, for inputs of all types. In PyTorch, it then exists in place as well, with results in the
     /// type of the tensor that they overwrite.
     pub decides: bool,
+    /// What it does with the elements of its first input at the places that its other inputs state. In PyTorch, it then exists in
+    /// place as well.
+    pub writes: Option<Writes>,
 }
 
 /// An expression over an operator's inputs, in which keys stand for its parameters, and the parameters for which it holds.
@@ -124,6 +127,15 @@ pub enum Scale {
     Plain,
 }
 
+/// What an operator does with the elements of its first input at certain places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Replaces them by others; if `accumulate` or `reduce` is set, joins them with others.
+    Replaces,
+    /// Joins them with others, such as to their sum.
+    Combines,
+}
+
 /// The layout of the weight of a product with I input and O output channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
@@ -144,6 +156,7 @@ impl Properties {
         forms: &[],
         product: None,
         decides: false,
+        writes: None,
     };
 
     /// The same properties of an operator that PyTorch supports for quantised tensors.
@@ -154,8 +167,8 @@ impl Properties {
 
 /// The words with which the table of a file states properties.
 pub(crate) mod table {
-    use super::{Category, Elements, Form, Product, Properties, Quantized};
-    pub(crate) use super::{Category::*, Elements::*, Product::*, Quantized::*, Scale::*};
+    use super::{Category, Elements, Form, Product, Properties, Quantized, Writes};
+    pub(crate) use super::{Category::*, Elements::*, Product::*, Quantized::*, Scale::*, Writes::*};
 
     /// An operator of another category than the rest of its file.
     pub(crate) const fn category(category: Category) -> Properties {
@@ -180,6 +193,11 @@ pub(crate) mod table {
     /// An operator that returns bools.
     pub(crate) const fn decides() -> Properties {
         Properties { decides: true, ..Properties::NONE }
+    }
+
+    /// An operator that writes into its first input.
+    pub(crate) const fn writes(writes: Writes) -> Properties {
+        Properties { writes: Some(writes), ..Properties::NONE }
     }
 
     /// An operator that PyTorch supports for quantised tensors.

@@ -285,11 +285,11 @@ pub trait FieldValue: Sized {
     /// # Errors
     /// [`LayerError::MissingParameter`] if the key is absent; otherwise as [`FieldValue::read`].
     fn require(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Self> {
-        Self::read(reader, key)?.ok_or_else(|| LayerError::MissingParameter {
-            key: key.to_owned(),
-            wanted: Self::KIND,
-            present: reader.keys(),
-        })
+        match Self::read(reader, key) {
+            Ok(Some(value)) => Ok(value),
+            Ok(None) => Err(missing(reader, key, Self::KIND)),
+            Err(error) => Err(error),
+        }
     }
 
     /// The number of the operator's inputs that this value takes, such as 1 for a weight that is computed. Default: 0.
@@ -301,6 +301,11 @@ pub trait FieldValue: Sized {
     fn written(&self) -> Written {
         Written::Unwritable
     }
+}
+
+/// The part of [`FieldValue::require`] that does not depend on the type.
+fn missing(reader: &OperatorReader<'_>, key: &str, wanted: &'static str) -> LayerError {
+    LayerError::MissingParameter { key: key.to_owned(), wanted, present: reader.keys() }
 }
 
 /// What a file says about a field of an operator, so that [`FieldValue::read`] returns its value.

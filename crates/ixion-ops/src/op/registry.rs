@@ -28,6 +28,9 @@ pub trait FromOperator: Sized {
     const DOC: &'static str;
     /// The parameters, weights and named inputs.
     const FIELDS: &'static [Field];
+    /// Whether [`validate`](Self::validate) checks anything. Default: true.
+    #[doc(hidden)]
+    const VALIDATES: bool = true;
 
     /// Reads the fields.
     ///
@@ -232,7 +235,8 @@ fn create<T: FromOperator + CpuLayer + 'static>(
     reader: &mut OperatorReader<'_>,
 ) -> Result<Box<dyn CpuLayer>> {
     match T::from_operator(reader) {
-        Ok(layer) => checked(layer.validate(), Box::new(layer)),
+        Ok(layer) if T::VALIDATES => checked(layer.validate(), Box::new(layer)),
+        Ok(layer) => Ok(Box::new(layer)),
         Err(error) => Err(error),
     }
 }

@@ -1,8 +1,8 @@
 //! Weights of layers, stored or computed.
 
 use super::reader::{FieldValue, OperatorReader, Written};
-use super::{LayerError, Result, RuntimeAttribute, RuntimeParameter, TensorMeta};
-use ixion_tensor::TensorView;
+use super::{LayerError, Result, RuntimeAttribute, RuntimeParameter, TensorMeta, scales_key};
+use ixion_tensor::{DType, TensorView};
 
 /// A weight of a layer: an attribute of the operator (as in `nn.Conv2d`) or one of its inputs (as in `F.conv2d`).
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl FieldValue for Weight {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         if let Some(attribute) = reader.attr(key) {
-            return Ok(Some(Weight::Attribute(attribute)));
+            return Ok(Some(Weight::Attribute(with_stored_scales(attribute, reader, key))));
         }
         Ok(reader.later_input(key)?.map(Weight::Input))
     }
@@ -73,6 +73,19 @@ impl FieldValue for Weight {
             Weight::Input(position) => Written::Input(*position),
             Weight::Attribute(_) => Written::Unwritable,
         }
+    }
+}
+
+/// The weight itself, or the `f32` weight that a plan stores as these int8 values and scales.
+fn with_stored_scales(
+    attribute: RuntimeAttribute,
+    reader: &mut OperatorReader<'_>,
+    key: &str,
+) -> RuntimeAttribute {
+    let scales = (attribute.dtype() == DType::I8).then(|| reader.attr(scales_key(key))).flatten();
+    match scales {
+        Some(scales) => attribute.with_scales(&scales),
+        None => attribute,
     }
 }
 

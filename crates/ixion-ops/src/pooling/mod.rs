@@ -1,6 +1,7 @@
 //! Pooling, its inverse, and `fold` and `unfold`.
 
 mod adaptive_pool;
+mod bytes;
 mod fold;
 mod fractional;
 mod max_unpool;

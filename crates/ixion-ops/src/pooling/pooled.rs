@@ -1,5 +1,6 @@
 //! Pooling as a layer: the common parts of all poolings, with sliding windows and with adaptive regions.
 
+use super::bytes;
 use crate::op::{
     CpuLayer, Field, ForwardContext, FromOperator, Io, Layer, LayerError, OperatorReader, Result,
     SpatialAxes, TensorFormat, TensorMeta, Written, exactly,
@@ -12,7 +13,7 @@ use crate::support::number;
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::naive::Divisor;
-use ixion_kernels::pool::{self, PoolShape};
+use ixion_kernels::pool::{self, ByteReduction, PoolShape};
 use ixion_kernels::window::Window;
 use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::fmt;
@@ -72,6 +73,15 @@ impl Reduction {
         if self == (Self::Max { indices: true }) { 2 } else { 1 }
     }
 
+    /// The reduction of int8, if there is a kernel for it.
+    fn of_bytes(self) -> Option<ByteReduction> {
+        match self {
+            Self::Max { indices: false } => Some(ByteReduction::Max),
+            Self::Mean(divisor) => Some(ByteReduction::Mean(divisor)),
+            Self::Max { indices: true } | Self::Norm { .. } => None,
+        }
+    }
+
     /// The metadata of the outputs, given their dimensions.
     fn metas(self, input: &TensorMeta, dims: Vec<Dim>) -> Vec<TensorMeta> {
         let values = input.with_dims(dims);
@@ -121,11 +131,13 @@ pub struct Pooled<P> {
     /// The operator with its parameters.
     pub operator: P,
     prepared: Prepared,
+    /// The scales of input and output, if both are int8.
+    scales: Option<[f32; 2]>,
 }
 
 impl<P> From<P> for Pooled<P> {
     fn from(operator: P) -> Self {
-        Self { operator, prepared: Prepared::default() }
+        Self { operator, prepared: Prepared::default(), scales: None }
     }
 }
 
@@ -185,16 +197,26 @@ impl<P: Pooling> Layer for Pooled<P> {
 impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let operator = &self.operator;
-        compute(&mut self.prepared, &io.inputs[0], io.outputs, &mut io.context, &|shapes| {
+        let scales = self.scales.filter(|_| io.inputs[0].dtype() == DType::I8);
+        compute(&mut self.prepared, scales, &io.inputs[0], io.outputs, &mut io.context, &|shapes| {
             prepare(operator, shapes)
         })
     }
 
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        supports(self.operator.axes().get(), position, formats)
+        let axes = self.operator.axes().get();
+        match (formats.first(), self.operator.method()) {
+            (Some(first), Ok((_, reduction))) if first.is_quantized => {
+                let has_kernel = self.field_inputs() == 0 && reduction.of_bytes().is_some();
+                has_kernel && bytes::supports(axes, position, formats)
+            }
+            _ => supports(axes, position, formats),
+        }
     }
 
-    fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
+        self.scales = scale(inputs).zip(scale(outputs)).map(<[f32; 2]>::from);
         configure(self.operator.axes().get(), inputs)
     }
 
@@ -290,6 +312,7 @@ type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction)> + 'a;
 /// Computes the outputs with the cached sizes, or those that `make` prepares for the shapes.
 fn compute(
     ready: &mut Prepared,
+    scales: Option<[f32; 2]>,
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
@@ -302,7 +325,13 @@ fn compute(
     if let Format::Blocked { block, .. } = input.layout().format() {
         return compute_blocked(ready, input, outputs, context, block, make);
     }
-    let (shape, reduction) = ready.of((*input.shape(), *outputs[0].shape()), make)?;
+    let ready = ready.of((*input.shape(), *outputs[0].shape()), make)?;
+    if let Some(scales) = scales {
+        let missing = || LayerError::Unsupported("int8 has only maxima, without indices, and means".into());
+        let how = (ready.1.of_bytes().ok_or_else(missing)?, scales);
+        return bytes::compute(&ready.0, how, input, &mut outputs[0], context.limits());
+    }
+    let (shape, reduction) = ready;
     with_real!(input.dtype(), T => reduction.compute::<T>(shape, input, outputs, context))
 }
 

@@ -1,4 +1,7 @@
 //! Convolutions and linear layers of quantised tensors.
+//!
+//! Inputs of 8 bits are multiplied as bytes if the weights' zero points are 0, as those of symmetric quantisation are. Other
+//! inputs and weights are multiplied as differences from their zero points. Results are the same.
 
 use super::{check_bytes, quantization, with_quantized, write};
 use crate::layout::padding::PaddingMode;
@@ -8,13 +11,17 @@ use crate::op::{
 };
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::shape_cache::ShapeCache;
+use ixion_kernels::blocked::BlockedShape;
 use ixion_kernels::conv::ConvShape;
 use ixion_kernels::quantization::{Quantization, Requantization};
 use ixion_kernels::quantized::{
-    ByColumn, ByRow, Int8Conv, QuantizedElement, Rows, Strips, centered, product,
+    ByColumn, ByRow, ByteConv, BytePanels, ByteWeights, Bytes, ChannelFactors, Finish, Int8Conv, Outputs,
+    PanelKind, QuantizedElement, Rows, Strips, ZeroPoint, centered, multiply_bytes, product,
 };
 use ixion_kernels::window::Window;
-use ixion_tensor::{DType, Dim, Limits, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Element, Limits, TensorView, TensorViewMut};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Whether ReLU follows the product. Derived from the operator's type; no key of a file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +79,7 @@ crate::operator! {
         /// Whether ReLU is applied to the result.
         relu: FusedRelu,
         /// The prepared weights for inputs of the type of the last run.
-        ready: ShapeCache<(DType, (Rows, ByRow))>,
+        ready: ShapeCache<(DType, Prepared<(Rows, ByRow)>)>,
     }
     validate |layer| { layer.factors().validate()?; layer.check() }
 }
@@ -104,9 +111,95 @@ crate::operator! {
         /// Whether ReLU is applied to the result.
         relu: FusedRelu,
         /// The prepared weights for inputs of the type of the last run.
-        ready: ShapeCache<(DType, (Strips, ByColumn))>,
+        ready: ShapeCache<(DType, Prepared<(Strips, ByColumn)>)>,
     }
     validate |layer| { layer.factors().validate()?; layer.check() }
+}
+
+/// Weights that are ready to be multiplied with inputs of a type.
+#[derive(Debug)]
+pub enum Prepared<W> {
+    /// Weights that are multiplied as bytes, and the quantisation of the output.
+    Bytes(ByteWeights, Quantization),
+    /// Weights minus their zero points.
+    Differences(W),
+}
+
+/// The weights of a file as numbers.
+struct Decoded {
+    values: Vec<i8>,
+    /// The zero point of each output's weights.
+    zero_points: Vec<i32>,
+    /// Weights of an output.
+    depth: usize,
+    /// How the sums of each output are converted.
+    outputs: Vec<Requantization>,
+}
+
+impl Decoded {
+    /// The weights minus their zero points.
+    fn rows(&self) -> Rows {
+        let values = self.values.chunks_exact(self.depth.max(1)).zip(&self.zero_points);
+        let weights: Vec<i16> = values.flat_map(|(values, &zero)| centered(values, zero)).collect();
+        Rows::new(&weights, [self.outputs.len(), self.depth])
+    }
+
+    /// Packs the weights, if they and an input with this zero point can be multiplied as bytes. `position(k)` is where factor
+    /// k of an output has its weight.
+    fn pack(
+        &self,
+        kind: PanelKind,
+        zero: ZeroPoint,
+        position: impl Fn(usize) -> usize,
+    ) -> Option<ByteWeights> {
+        let fits = kind.outputs() == self.outputs.len() && kind.depth() == self.depth && self.depth > 0;
+        let is_finite = |how: &Requantization| how.bias.is_finite() && how.multiplier.is_finite();
+        // The results of other factors may be NaN, which kernels convert differently.
+        if !fits || self.zero_points.iter().any(|&zero| zero != 0) || !self.outputs.iter().all(is_finite) {
+            return None;
+        }
+        let weight = |output: usize, k: usize| {
+            self.values.get(output * self.depth + position(k)).copied().unwrap_or(0)
+        };
+        let panels = Arc::new(BytePanels::new(kind, weight)?);
+        let nothing = ChannelFactors { start: 0, offset: 0.0, multiplier: 0.0 };
+        let factors = |output: usize| self.outputs.get(output).map_or(nothing, ChannelFactors::from);
+        Some(ByteWeights::new(panels, zero, factors))
+    }
+}
+
+/// Lets `run` multiply the elements of a quantised tensor in row-major order, and write those of an output of the same type.
+///
+/// # Errors
+/// The errors of `run`; an error if a tensor has another type.
+fn with_bytes(
+    input: &TensorView<'_>,
+    output: &mut TensorViewMut<'_>,
+    run: impl FnOnce(Bytes<'_>, Outputs<'_>) -> Result<()>,
+) -> Result<()> {
+    match input.dtype() {
+        DType::I8 => {
+            let values = elements::<i8>(input)?;
+            write::<i8>(output, |output| run(Bytes::from(&*values), Outputs::I8(output)))
+        }
+        _ => {
+            let values = elements::<u8>(input)?;
+            write::<u8>(output, |output| run(Bytes::from(&*values), Outputs::U8(output)))
+        }
+    }
+}
+
+/// The elements of a tensor in row-major order; copied if they are stored in another one.
+fn elements<'a, Q: Element>(tensor: &TensorView<'a>) -> Result<Cow<'a, [Q]>> {
+    Ok(match tensor.layout().is_contiguous() {
+        true => Cow::Borrowed(tensor.slice::<Q>()?),
+        false => Cow::Owned(tensor.to_vec::<Q>()?),
+    })
+}
+
+/// How sums are converted to outputs of this quantisation: their factors result in numbers of steps.
+fn finish(output: &Quantization) -> Finish<'static> {
+    Finish { zero_point: output.zero_point, range: output.range, ..Finish::NONE }
 }
 
 /// The weights and quantisation of both operators.
@@ -163,40 +256,61 @@ impl Factors<'_> {
         Ok(())
     }
 
-    /// The quantisations of input and output, which have the same type.
+    /// The quantisations of input and output, which have the same type. After ReLU, the output's range has no negative numbers.
     fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2]> {
-        Ok([
-            quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?,
-            quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?,
-        ])
-    }
-
-    /// The weights minus their zero points, and the requantisation of the sums.
-    fn prepare(&self, dtype: DType) -> Result<(Rows, Vec<Requantization>)> {
-        let [input, mut output] = self.quantizations(dtype)?;
+        let input = quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?;
+        let mut output = quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?;
         if self.relu {
             output.range[0] = output.range[0].max(output.zero_point);
         }
+        Ok([input, output])
+    }
+
+    /// The weights and the requantisation of the sums.
+    fn decode(&self, dtype: DType) -> Result<Decoded> {
+        let [input, output] = self.quantizations(dtype)?;
         let [weight, scales, zero_points, bias] = self.all()?;
         let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>> {
             attribute.map_or(Ok(Vec::new()), |found| Ok(found.decode()?.cast(DType::F64)?.to_vec()?))
         };
-        let (scales, zero_points, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
+        let (scales, zeros, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
         let values = match weight {
             Some(weight) => weight.decode()?.to_vec::<i8>()?,
             None => Vec::new(),
         };
         let depth = values.len() / scales.len().max(1);
-        let (mut weights, mut outputs) = (Vec::with_capacity(values.len()), Vec::with_capacity(scales.len()));
-        for (o, (&scale, &zero)) in scales.iter().zip(&zero_points).enumerate() {
+        let (mut zero_points, mut outputs) =
+            (Vec::with_capacity(zeros.len()), Vec::with_capacity(scales.len()));
+        for (o, (&scale, &zero)) in scales.iter().zip(&zeros).enumerate() {
             let keys = ["weight.q_per_channel_scales", "weight.q_per_channel_zero_points"];
             let how = quantization(keys, scale, zero as i64, DType::I8)?;
-            weights.extend(centered(&values[o * depth..][..depth], how.zero_point));
             let step = input.scale * how.scale;
             let bias = bias.get(o).map_or(0.0, |&bias| bias as f32 / step);
+            zero_points.push(how.zero_point);
             outputs.push(Requantization { multiplier: step / output.scale, bias, output });
         }
-        Ok((Rows::new(&weights, [outputs.len(), depth]), outputs))
+        Ok(Decoded { values, zero_points, depth, outputs })
+    }
+
+    /// Prepares the weights for products of a kind, if inputs can be multiplied as bytes, or `otherwise` in another way. Factor
+    /// k of an output has its weight at `position(k)`.
+    fn prepare<W>(
+        &self,
+        dtype: DType,
+        kind: PanelKind,
+        position: impl Fn(usize) -> usize,
+        otherwise: impl FnOnce(Rows, Vec<Requantization>) -> W,
+    ) -> Result<Prepared<W>> {
+        let ([input, output], decoded) = (self.quantizations(dtype)?, self.decode(dtype)?);
+        let zero = match dtype {
+            DType::I8 => i8::try_from(input.zero_point).ok().map(ZeroPoint::I8),
+            DType::U8 => u8::try_from(input.zero_point).ok().map(ZeroPoint::U8),
+            _ => None,
+        };
+        Ok(match zero.and_then(|zero| decoded.pack(kind, zero, position)) {
+            Some(weights) => Prepared::Bytes(weights, output),
+            None => Prepared::Differences(otherwise(decoded.rows(), decoded.outputs)),
+        })
     }
 }
 
@@ -235,20 +349,30 @@ impl QuantizedConv {
         self.convolution().infer(input)
     }
 
-    fn prepare(&self, dtype: DType) -> Result<(Rows, ByRow)> {
-        let (rows, outputs) = self.factors().prepare(dtype)?;
-        Ok((rows, ByRow(outputs)))
+    fn prepare(&self, dtype: DType) -> Result<Prepared<(Rows, ByRow)>> {
+        let shape = self.convolution().shape([1, 1])?;
+        let channels = (shape.channels / shape.groups.max(1)).max(1);
+        let places: usize = shape.windows.iter().map(|window| window.kernel).product();
+        // Files have the window innermost, panels the channels.
+        let position = |k: usize| k % channels * places + k / channels;
+        let differences = |rows, outputs| (rows, ByRow(outputs));
+        self.factors().prepare(dtype, PanelKind::of(&shape), position, differences)
     }
 
-    fn run<Q: QuantizedElement>(
+    fn run(
         &self,
         input: &TensorView<'_>,
-        weights: &(Rows, ByRow),
+        weights: &Prepared<(Rows, ByRow)>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        let zero_point = self.input_zero_point as i32;
-        self.convolution().run::<Q>(input, zero_point, weights, output, limits)
+        let (convolution, zero_point) = (self.convolution(), self.input_zero_point as i32);
+        match weights {
+            Prepared::Bytes(weights, how) => convolution.run_bytes(input, (weights, how), output, limits),
+            Prepared::Differences(weights) => with_quantized!(
+                input.dtype(), Q => convolution.run::<Q>(input, zero_point, weights, output, limits)
+            ),
+        }
     }
 }
 
@@ -265,9 +389,7 @@ impl CpuLayer for QuantizedConv {
         let mut ready = self.ready.take();
         let weights = ready.of(io.inputs[0].dtype(), |&dtype| self.prepare(dtype));
         let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
-        let result = weights.and_then(|weights| {
-            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, io.context.limits()))
-        });
+        let result = weights.and_then(|weights| self.run(input, weights, output, io.context.limits()));
         self.ready = ready;
         result
     }
@@ -333,6 +455,13 @@ impl Convolution<'_> {
         Ok((out_channels, channels, windows))
     }
 
+    /// The sizes of the convolution of an input of these lengths.
+    fn shape(&self, lens: [usize; 2]) -> Result<BlockedShape> {
+        let (out_channels, channels, windows) = self.windows()?;
+        let (channels, groups) = (channels.saturating_mul(self.groups), self.groups);
+        Ok(BlockedShape { channels, out_channels, groups, lens, windows })
+    }
+
     fn infer(&self, input: &TensorMeta) -> Result<Vec<TensorMeta>> {
         let (out_channels, channels, windows) = self.windows()?;
         let channels = channels.saturating_mul(self.groups);
@@ -354,6 +483,26 @@ impl Convolution<'_> {
         Ok(vec![input.with_dims(dims)])
     }
 
+    /// Convolves the tensors with their channels last.
+    fn run_bytes(
+        &self,
+        input: &TensorView<'_>,
+        (weights, how): (&ByteWeights, &Quantization),
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let dims = *input.shape();
+        let conv = ByteConv::new(self.shape([dims[2], dims[3]])?);
+        let last = [0, 2, 3, 1];
+        let input = input.with_layout(input.layout().permute(&last)?)?;
+        let layout = output.layout().permute(&last)?;
+        let mut output = output.reborrow().with_layout(layout)?;
+        with_bytes(&input, &mut output, |input, output| {
+            Ok(conv.run(input, weights, &finish(how), output, limits)?)
+        })
+    }
+
+    /// Convolves differences from zero points.
     fn run<Q: QuantizedElement>(
         &self,
         input: &TensorView<'_>,
@@ -362,15 +511,11 @@ impl Convolution<'_> {
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        let (out_channels, channels, windows) = self.windows()?;
         let dims = *input.shape();
-        let conv = Int8Conv::new(ConvShape {
-            channels: channels.saturating_mul(self.groups),
-            out_channels,
-            groups: self.groups,
-            lens: vec![dims[2], dims[3]],
-            windows: windows.to_vec(),
-        });
+        let BlockedShape { channels, out_channels, groups, lens, windows } =
+            self.shape([dims[2], dims[3]])?;
+        let (lens, windows) = (lens.to_vec(), windows.to_vec());
+        let conv = Int8Conv::new(ConvShape { channels, out_channels, groups, lens, windows });
         limits.check_tensor("the rows of a quantised convolution", conv.held_bytes())?;
         let (values, samples) = (centered(&input.to_vec::<Q>()?, zero_point), dims[0].max(1));
         let size = values.len() / samples;
@@ -419,24 +564,32 @@ impl QuantizedLinear {
         }
     }
 
-    fn prepare(&self, dtype: DType) -> Result<(Strips, ByColumn)> {
-        let (rows, outputs) = self.factors().prepare(dtype)?;
-        Ok((Strips::of_rows(&rows), ByColumn(outputs)))
+    fn prepare(&self, dtype: DType) -> Result<Prepared<(Strips, ByColumn)>> {
+        let [outputs, depth] = matrix(&self.weight)?;
+        let differences = |rows, outputs| (Strips::of_rows(&rows), ByColumn(outputs));
+        self.factors().prepare(dtype, PanelKind::Product { groups: 1, outputs, depth }, |k| k, differences)
     }
 
-    fn run<Q: QuantizedElement>(
+    fn run(
         &self,
         input: &TensorView<'_>,
-        weights: &(Strips, ByColumn),
+        weights: &Prepared<(Strips, ByColumn)>,
         output: &mut TensorViewMut<'_>,
         limits: &Limits,
     ) -> Result<()> {
         let [_, features] = matrix(&self.weight)?;
-        let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
         let dims = input.shape().dims();
-        let count = dims[..dims.len().saturating_sub(1)].iter().product();
-        let (rows, (strips, outcome)) = (Rows::new(&values, [count, features]), weights);
-        write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+        let count: usize = dims[..dims.len().saturating_sub(1)].iter().product();
+        match weights {
+            Prepared::Bytes(weights, how) => with_bytes(input, output, |input, output| {
+                Ok(multiply_bytes(count, input, weights, &finish(how), output, limits)?)
+            }),
+            Prepared::Differences((strips, outcome)) => with_quantized!(input.dtype(), Q => {
+                let values = centered(&input.to_vec::<Q>()?, self.input_zero_point as i32);
+                let rows = Rows::new(&values, [count, features]);
+                write::<Q>(output, |output| Ok(product(&rows, strips, outcome, output, limits)?))
+            }),
+        }
     }
 }
 
@@ -453,9 +606,7 @@ impl CpuLayer for QuantizedLinear {
         let mut ready = self.ready.take();
         let weights = ready.of(io.inputs[0].dtype(), |&dtype| self.prepare(dtype));
         let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
-        let result = weights.and_then(|weights| {
-            with_quantized!(input.dtype(), Q => self.run::<Q>(input, weights, output, io.context.limits()))
-        });
+        let result = weights.and_then(|weights| self.run(input, weights, output, io.context.limits()));
         self.ready = ready;
         result
     }

@@ -10,7 +10,7 @@ use crate::support::rows::{Rows, write_places, write_values};
 use crate::support::views::Plain;
 use ixion_kernels::reduce::extremes::along_axis;
 use ixion_kernels::widest;
-use ixion_tensor::{DType, Dim, Element, Tensor, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{DType, Dim, Element, Limits, Tensor, TensorView, TensorViewMut, resolve_axis};
 
 /// Runs an expression with `$T` bound to the type in which elements are compared.
 macro_rules! with_order {
@@ -62,26 +62,36 @@ pub(crate) fn write_both(
     outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
 }
 
+/// Elements of rows between checks of the deadline.
+const BETWEEN_CHECKS: usize = 1 << 16;
+
 /// The positions that `pick` returns for each row of `len` elements, concatenated.
+///
+/// # Errors
+/// Returns an error if the deadline has passed.
 pub(crate) fn places<T: ixion_tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
+    limits: &Limits,
     pick: impl Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>> {
-    places_by(rows, len, &pick)
+    places_by(rows, len, limits, &pick)
 }
 
 /// As [`places`], but compiled once for each `T`, not for each `pick`.
 fn places_by<T: ixion_tensor::Element>(
     rows: &TensorView<'_>,
     len: usize,
+    limits: &Limits,
     pick: &dyn Fn(&[T]) -> Vec<usize>,
 ) -> Result<Vec<i64>> {
     let values = Converted::of(rows, T::DTYPE)?;
     let values = values.view();
     let (values, mut places) = (Plain::of(&values)?, Vec::new());
-    for row in values.view().slice::<T>()?.chunks_exact(len.max(1)) {
-        add_places(&mut places, pick(row));
+    let len = len.max(1);
+    for rows in values.view().slice::<T>()?.chunks(BETWEEN_CHECKS.next_multiple_of(len)) {
+        limits.check_deadline()?;
+        rows.chunks_exact(len).for_each(|row| add_places(&mut places, pick(row)));
     }
     Ok(places)
 }
@@ -380,7 +390,8 @@ impl CpuLayer for Topk {
         let along = Rows::new(self.dim, io.inputs[0].shape())?;
         let rows = along.of(&io.inputs[0])?;
         let first = if self.largest { First::Largest } else { First::Smallest };
-        let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
+        let limits = io.context.limits();
+        let places = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, limits, |row| {
             if self.sorted || self.k.saturating_mul(64) <= row.len() {
                 return first_of(row, self.k, first);
             }
@@ -397,6 +408,15 @@ mod tests {
     use super::*;
     use crate::support::testing::{operator, tensor};
     use proptest::prelude::{Just, Strategy};
+
+    #[test]
+    fn rows_are_not_read_after_the_deadline() {
+        let rows = tensor(&[3, 2], &[1f32; 6]);
+        let found = |limits: &Limits| places::<f32>(&rows.view(), 2, limits, |_| vec![1]);
+        assert_eq!(found(&Limits::default()).unwrap(), [1; 3]);
+        let late = Limits { deadline: Some(std::time::Instant::now()), ..Limits::default() };
+        assert!(matches!(found(&late), Err(LayerError::Limit(_))));
+    }
 
     #[test]
     fn values_and_positions() {

@@ -1,11 +1,13 @@
 //! Histograms: histc.
 
+mod of_points;
 mod with_edges;
 
 use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::support::float;
 use ixion_kernels::Float;
 use ixion_tensor::{DType, TensorView, TensorViewMut, bf16, f16};
+pub use of_points::HistogramOfPoints;
 pub use with_edges::Histogram;
 
 crate::operator! {
@@ -98,7 +100,7 @@ impl CpuLayer for Histc {
     }
 }
 
-operators! { Histc; of with_edges }
+operators! { Histc; of of_points, with_edges }
 
 #[cfg(test)]
 mod tests {

@@ -83,7 +83,7 @@ impl CpuLayer for Medians {
             return Ok(io.outputs[0].cast_from(&Tensor::scalar(f64::NAN).view())?);
         }
         let found = with_order!(rows.dtype(), T => {
-            places::<T>(&rows, len, |row| vec![middle(row, self.skip_nan)])
+            places::<T>(&rows, len, io.context.limits(), |row| vec![middle(row, self.skip_nan)])
         })?;
         write_both(&rows, len, found, io.outputs)
     }

@@ -53,7 +53,7 @@ impl CpuLayer for Mode {
         let axes = self.axes(io.inputs[0].shape().rank())?;
         let (rows, len) = (axes.rows(&io.inputs[0])?, axes.len(io.inputs[0].shape()));
         let found = with_order!(rows.dtype(), T => {
-            places::<T>(&rows, len, |row| most_frequent(row).into_iter().collect())
+            places::<T>(&rows, len, io.context.limits(), |row| most_frequent(row).into_iter().collect())
         })?;
         write_both(&rows, len, found, io.outputs)
     }

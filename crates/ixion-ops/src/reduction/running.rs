@@ -49,7 +49,7 @@ impl CpuLayer for Running {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let along = Rows::new(self.dim, io.inputs[0].shape())?;
         let rows = along.of(&io.inputs[0])?;
-        let best = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, |row| {
+        let best = with_order!(rows.dtype(), T => places::<T>(&rows, along.len, io.context.limits(), |row| {
             let is_nan = |x: T| x.partial_cmp(&x).is_none();
             let mut best = 0;
             let next = row.iter().enumerate().map(|(place, x)| {

@@ -9,7 +9,6 @@ use crate::support::float::{SHARE, with_float};
 use ixion_kernels::Float;
 use ixion_kernels::parallel::for_each_chunk;
 use ixion_tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
-use smallvec::SmallVec;
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
@@ -42,11 +41,12 @@ const ROWS: usize = 4;
 /// Adjacent lanes that are combined side by side.
 const LANES: usize = 64;
 
-/// Replaces each element by the combination of it and all before it along the middle axis of …×`len`×`inner`.
+/// Replaces each element by the combination of `start`, all elements before it and itself along the middle axis of
+/// …×`len`×`inner`.
 fn scan<T: Copy, A: Copy>(
     values: &mut [T],
-    len: usize,
-    inner: usize,
+    (len, inner): (usize, usize),
+    start: A,
     widen: impl Fn(T) -> A,
     join: impl Fn(A, A) -> A,
     narrow: impl Fn(A) -> T,
@@ -57,17 +57,16 @@ fn scan<T: Copy, A: Copy>(
         for group in &mut groups {
             let mut rows = group.chunks_exact_mut(block);
             let rows: [&mut [T]; ROWS] = std::array::from_fn(|_| rows.next().unwrap_or_default());
-            scan_rows(rows, &widen, &join, &narrow);
+            scan_rows(rows, start, &widen, &join, &narrow);
         }
         let rest = groups.into_remainder().chunks_exact_mut(block);
-        return rest.for_each(|row| scan_rows([row], &widen, &join, &narrow));
+        return rest.for_each(|row| scan_rows([row], start, &widen, &join, &narrow));
     }
     for block in values.chunks_exact_mut(block) {
         for lane in (0..inner).step_by(LANES) {
             let width = LANES.min(inner - lane);
-            let mut rows = block.chunks_exact_mut(inner).map(|row| &mut row[lane..lane + width]);
-            let first = rows.next().unwrap_or_default();
-            let mut totals: SmallVec<[A; LANES]> = first.iter().map(|&x| widen(x)).collect();
+            let rows = block.chunks_exact_mut(inner).map(|row| &mut row[lane..lane + width]);
+            let mut totals = [start; LANES];
             for row in rows {
                 for (x, total) in row.iter_mut().zip(&mut totals) {
                     *total = join(*total, widen(*x));
@@ -81,16 +80,14 @@ fn scan<T: Copy, A: Copy>(
 /// Scans rows of the same length side by side.
 fn scan_rows<const R: usize, T: Copy, A: Copy>(
     mut rows: [&mut [T]; R],
+    start: A,
     widen: &impl Fn(T) -> A,
     join: &impl Fn(A, A) -> A,
     narrow: &impl Fn(A) -> T,
 ) {
     let len = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-    if len == 0 {
-        return;
-    }
-    let mut totals: [A; R] = std::array::from_fn(|row| widen(rows[row][0]));
-    for at in 1..len {
+    let mut totals = [start; R];
+    for at in 0..len {
         for (row, total) in rows.iter_mut().zip(&mut totals) {
             *total = join(*total, widen(row[at]));
             row[at] = narrow(*total);
@@ -99,22 +96,24 @@ fn scan_rows<const R: usize, T: Copy, A: Copy>(
 }
 
 impl Scan {
-    /// Calls [`scan`] with the sum or the product.
+    /// Calls [`scan`] with the sum, which starts at zero as in PyTorch, so that it is never -0, or with the product, which starts
+    /// at one.
     fn join<T: Copy, A: Copy + Add<Output = A> + Mul<Output = A>>(
         &self,
         values: &mut [T],
-        (len, inner): (usize, usize),
+        sizes: (usize, usize),
+        [zero, one]: [A; 2],
         widen: impl Fn(T) -> A,
         narrow: impl Fn(A) -> T,
     ) {
         match self.is_product {
-            true => scan(values, len, inner, widen, |a, b| a * b, narrow),
-            false => scan(values, len, inner, widen, |a, b| a + b, narrow),
+            true => scan(values, sizes, one, widen, |a, b| a * b, narrow),
+            false => scan(values, sizes, zero, widen, |a, b| a + b, narrow),
         }
     }
 
     fn join_integers(&self, values: &mut [i64], sizes: (usize, usize)) {
-        self.join(values, sizes, Wrapping, |joined: Wrapping<i64>| joined.0);
+        self.join(values, sizes, [Wrapping(0), Wrapping(1)], Wrapping, |joined: Wrapping<i64>| joined.0);
     }
 
     fn run<T: Float>(
@@ -128,7 +127,7 @@ impl Scan {
                 output.copy_from_slice(input);
             }
             // In f64, so that long rows lose no precision.
-            self.join(output, sizes, |x: T| x.to_f64().unwrap_or(f64::NAN), T::of);
+            self.join(output, sizes, [0.0, 1.0], |x: T| x.to_f64().unwrap_or(f64::NAN), T::of);
         })
     }
 
@@ -173,6 +172,9 @@ impl CpuLayer for Scan {
         let axis = resolve_axis(self.dim, shape.rank())?;
         let sizes = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
         let output = &mut io.outputs[0];
+        if shape.rank() == 0 {
+            return Ok(output.cast_from(&io.inputs[0])?);
+        }
         if output.dtype().is_float() {
             let input = Converted::of(&io.inputs[0], output.dtype())?;
             return with_float!(output.dtype(), T => self.run::<T>(&input.view(), sizes, output));
@@ -183,7 +185,8 @@ impl CpuLayer for Scan {
         let input = io.inputs[0].to_tensor()?;
         let result = if output.dtype().is_complex() {
             let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
-            self.join(&mut values, sizes, |z| z, |z| z);
+            let neutral = [Complex::new(0.0, 0.0), Complex::new(1.0, 0.0)];
+            self.join(&mut values, sizes, neutral, |z| z, |z| z);
             Tensor::from_vec(values, &shape)?
         } else {
             let mut values = input.cast(DType::I64)?.to_vec::<i64>()?;
@@ -220,6 +223,19 @@ mod tests {
         assert_eq!(bools.to_vec::<i64>().unwrap(), [1, 1, 2]);
         let wide = operator("torch.cumprod", &[("dim", "0"), ("dtype", "torch.float")]);
         assert_close(&wide.run_one(&[&tensor(&[2], &[3u8, 100])]).unwrap(), &[2], &[3.0, 300.0]);
+        // The signs of zeros are those of PyTorch.
+        let zeros = tensor(&[2, 2], &[-0f32; 4]);
+        for (op_type, dim, signs) in [
+            ("torch.cumsum", "0", [1.0; 4]),
+            ("torch.cumsum", "1", [1.0; 4]),
+            ("torch.cumprod", "1", [-1.0, 1.0, -1.0, 1.0]),
+        ] {
+            let got = operator(op_type, &[("dim", dim)]).run_one(&[&zeros]).unwrap();
+            let got: Vec<f32> = got.to_vec::<f32>().unwrap().iter().map(|x| x.signum()).collect();
+            assert_eq!(got, signs, "{op_type} along {dim}");
+        }
+        let scalar = operator("torch.cumsum", &[("dim", "0")]).run_one(&[&Tensor::scalar(-0f32)]).unwrap();
+        assert!(scalar.item::<f32>().unwrap().is_sign_negative());
         for op_type in ["torch.cumsum", "torch.cumprod"] {
             assert!(operator(op_type, &[("dim", "0"), ("dtype", "torch.bool")]).run(&[&x]).is_err());
             operator(op_type, &[("dim", "-1")]).survives(1);

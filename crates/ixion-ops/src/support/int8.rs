@@ -11,20 +11,25 @@
 //! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product with
 //! the scales is computed in `f32`. If a channel's products are negligible, in absolute terms or relative to its bias, its
 //! outputs are the bias. The epilogue is applied to this y, in `f32`. A quantised output is y over its scale, rounded half to
-//! even and clamped to ±127: bit for bit the same as quantising an `f32` output.
+//! even and clamped to ±127: bit for bit the same as quantising an `f32` output, except that convolutions with the channels last
+//! multiply by the reciprocal of the scale, which may round a tie differently.
+
+mod last;
 
 use crate::op::{
-    FieldValue, LayerError, NO_KEY, OperatorReader, RuntimeAttribute, TensorFormat, TensorMeta, Weight,
-    Written,
+    FieldValue, LayerError, NO_KEY, OperatorReader, QuantizedWeight, RuntimeAttribute, TensorFormat,
+    TensorMeta, Weight, Written,
 };
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 use ixion_kernels::elementwise::ApplyEpilogue;
-use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_channel};
-use ixion_kernels::quantized::{Outcome, Rows, centered};
+use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_by_adding};
+use ixion_kernels::quantized::{Outcome, PanelKind, Rows, centered};
 use ixion_kernels::reformat::Stored;
-use ixion_kernels::widest;
-use ixion_tensor::{DType, Limits, Result, Tensor, TensorView, TensorViewMut};
+use ixion_kernels::{Isa, isa, multiplies_bytes, widest};
+use ixion_tensor::{DType, Format, Limits, Result, Tensor, TensorView, TensorViewMut};
+pub(crate) use last::{ByteState, PackedBytes, byte_weights, bytes_last, write_last};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A layer's state for int8. `W` holds the weights in the order in which they are multiplied. Clones share the weights.
@@ -41,6 +46,8 @@ struct Scales {
     input: f32,
     /// The scale of the output; `None` for an `f32` output.
     output: Option<f32>,
+    /// Whether the channels of input and output are innermost.
+    is_last: bool,
 }
 
 /// Quantised weights, in the order in which they are multiplied.
@@ -87,13 +94,37 @@ pub(crate) fn takes(position: usize, formats: &[TensorFormat], inputs: usize) ->
 }
 
 impl<W> Int8<W> {
-    /// Stores the scales. Weights that were quantised for other scales are dropped.
-    pub fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) {
+    /// Stores the scales and the order of the channels. Weights that were quantised for others are dropped; then it returns
+    /// true.
+    pub fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
         let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
-        let scales = scale(inputs).map(|input| Scales { input, output: scale(outputs) });
-        if scales != self.scales {
+        let is_last = inputs.first().is_some_and(|input| input.format() == Format::ChannelsLast);
+        let scales = scale(inputs).map(|input| Scales { input, output: scale(outputs), is_last });
+        let is_new = scales != self.scales;
+        if is_new {
             *self = Self { scales, weights: None };
         }
+        is_new
+    }
+
+    /// Returns true if the layer runs in int8, on tensors whose channels are innermost.
+    pub(crate) fn is_last(&self) -> bool {
+        self.scales.is_some_and(|scales| scales.is_last)
+    }
+
+    /// The quantised weights O×… in the order of the file, and what converts the sums of each output channel. `None` if there
+    /// are no scales.
+    ///
+    /// # Errors
+    /// Returns an error if the weights cannot be read, or are not finite.
+    pub(crate) fn rows(
+        &self,
+        weight: &Weight,
+        bias: Option<&Weight>,
+    ) -> std::result::Result<Option<(Vec<i8>, Vec<ChannelStep>)>, LayerError> {
+        let Some(scales) = self.scales else { return Ok(None) };
+        let QuantizedRows { values, steps, .. } = QuantizedRows::new(scales.input, weight, bias)?;
+        Ok(Some((values, steps)))
     }
 
     /// Returns true if the layer runs in int8. Otherwise int8 inputs are plain integers.
@@ -118,7 +149,6 @@ impl<W> Int8<W> {
     ) -> std::result::Result<Option<[Tensor; 3]>, LayerError> {
         let (Some(scales), Weight::Attribute(attribute)) = (self.scales, weight) else { return Ok(None) };
         let QuantizedRows { values, steps, .. } = QuantizedRows::new(scales.input, weight, bias)?;
-        let values: Vec<i8> = values.into_iter().map(|value| value as i8).collect();
         let (biases, scales): (Vec<f64>, Vec<f32>) = steps.iter().map(|step| (step.bias, step.scale)).unzip();
         Ok(Some([
             Tensor::from_vec(values, attribute.shape())?,
@@ -127,23 +157,39 @@ impl<W> Int8<W> {
         ]))
     }
 
-    /// The state that a plan stores: the scales. Weights are quantised again from the model's.
+    /// The quantised weights, which a plan stores instead of the model's; `None` if the layer does not run in int8.
+    ///
+    /// # Errors
+    /// Returns an error if the weights cannot be read, or are not finite.
+    pub(crate) fn stored_weights(
+        &self,
+        weight: &Weight,
+    ) -> std::result::Result<Option<QuantizedWeight>, LayerError> {
+        match (self.scales, weight) {
+            (Some(_), Weight::Attribute(weight)) => quantized(weight).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The state that a plan stores: the scales.
     pub(crate) fn stored(&self) -> Option<Vec<u8>> {
-        let Scales { input, output } = self.scales?;
+        let Scales { input, output, is_last } = self.scales?;
+        let tag = if is_last { LAST_TAG } else { TAG };
         let scales = [input, output.unwrap_or(0.0)].into_iter().flat_map(f32::to_le_bytes);
-        Some([TAG].into_iter().chain(scales).collect())
+        Some([tag].into_iter().chain(scales).collect())
     }
 
     /// Restores the state from the bytes of [`Int8::stored`]. Returns false for any other bytes.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> bool {
-        let &[TAG, a, b, c, d, e, f, g, h] = bytes else { return false };
+        let &[tag @ (TAG | LAST_TAG), a, b, c, d, e, f, g, h] = bytes else { return false };
         let [input, output] = [[a, b, c, d], [e, f, g, h]].map(f32::from_le_bytes);
         let is_scale = |scale: f32| scale > 0.0 && scale.is_finite();
         if !is_scale(input) || !(is_scale(output) || output == 0.0) {
             return false;
         }
         let output = Some(output).filter(|&output| output != 0.0);
-        *self = Self { scales: Some(Scales { input, output }), weights: None };
+        let is_last = tag == LAST_TAG;
+        *self = Self { scales: Some(Scales { input, output, is_last }), weights: None };
         true
     }
 
@@ -162,6 +208,7 @@ impl<W> Int8<W> {
         }
         let Some(scales) = self.scales else { return Ok(()) };
         let QuantizedRows { values, steps, depth } = QuantizedRows::new(scales.input, weight, bias)?;
+        let values: Vec<i16> = values.into_iter().map(i16::from).collect();
         let factors = order(Rows::new(&values, [steps.len(), depth]));
         self.weights = Some(Arc::new(Int8Weights { factors, steps }));
         Ok(())
@@ -204,8 +251,9 @@ impl<W> Int8<W> {
     }
 }
 
-/// The first byte of the stored state.
+/// The first byte of the stored state, for channels in the order of the model and for innermost ones.
 const TAG: u8 = b'q';
+const LAST_TAG: u8 = b'l';
 
 /// Computes the sums of a layer, for outputs of either type.
 pub(crate) trait Fill<W> {
@@ -225,7 +273,7 @@ pub(crate) trait Fill<W> {
 
 /// Quantised weights, one row for each output channel.
 struct QuantizedRows {
-    values: Vec<i16>,
+    values: Vec<i8>,
     steps: Vec<ChannelStep>,
     depth: usize,
 }
@@ -242,20 +290,49 @@ impl QuantizedRows {
             Some(Weight::Input(_)) => return Err(not_stored()),
             None => None,
         };
-        let (values, outputs) =
-            (numbers(weight)?, if weight.shape().len() > 1 { weight.shape()[0] } else { 1 });
-        let depth = values.len().checked_div(outputs).unwrap_or(0);
-        let (mut quantized, mut steps) = (Vec::with_capacity(values.len()), Vec::with_capacity(outputs));
-        for output in 0..outputs {
-            let row = values.get(output * depth..(output + 1) * depth).unwrap_or_default();
+        let QuantizedWeight { values, scales } = quantized(weight)?;
+        let (mut values, scales) = (values.to_vec::<i8>()?, scales.to_vec::<f32>()?);
+        let depth = values.len().checked_div(scales.len()).unwrap_or(0);
+        let mut steps = Vec::with_capacity(scales.len());
+        for (output, &scale) in scales.iter().enumerate() {
             let bias = bias.as_ref().and_then(|bias| bias.get(output)).copied().unwrap_or(0.0);
-            check(row, input_scale)?;
-            let (channel, step) = quantize_channel(row, bias, input_scale);
-            quantized.extend(channel.into_iter().map(i16::from));
-            steps.push(step);
+            check(scale, input_scale)?;
+            steps.push(ChannelStep::new(scale, input_scale, bias).unwrap_or_else(|| {
+                let row = values.get_mut(output * depth..(output + 1) * depth);
+                row.unwrap_or_default().fill(0);
+                ChannelStep::of_bias(bias)
+            }));
         }
-        Ok(Self { values: quantized, steps, depth })
+        Ok(Self { values, steps, depth })
     }
+}
+
+/// The weights in int8, with a scale for each output channel: as they are stored, or else its largest magnitude over 127.
+///
+/// # Errors
+/// Returns an error if the weights cannot be read, or are not finite.
+fn quantized(weight: &RuntimeAttribute) -> std::result::Result<QuantizedWeight, LayerError> {
+    if let Some(stored) = weight.quantized()? {
+        return Ok(stored);
+    }
+    let outputs = if weight.shape().len() > 1 { weight.shape()[0] } else { 1 };
+    let numbers = numbers(weight)?;
+    if numbers.iter().any(|x| !x.is_finite()) {
+        let reason = "weights that are not finite cannot be quantised to int8; keep this operator in f32";
+        return Err(LayerError::Unsupported(reason.to_owned()));
+    }
+    let depth = numbers.len().checked_div(outputs).unwrap_or(0);
+    let mut values = Vec::with_capacity(numbers.len());
+    let mut scales = vec![0.0; outputs];
+    for (row, to) in numbers.chunks_exact(depth.max(1)).zip(&mut scales) {
+        let scale = channel_scale(row);
+        values.extend(row.iter().map(|&x| quantize_by_adding(x, scale)));
+        *to = scale;
+    }
+    Ok(QuantizedWeight {
+        values: Tensor::from_vec(values, weight.shape())?,
+        scales: Tensor::from_vec(scales, &[outputs])?,
+    })
 }
 
 fn not_stored() -> LayerError {
@@ -265,16 +342,12 @@ fn not_stored() -> LayerError {
 }
 
 fn numbers(attribute: &RuntimeAttribute) -> std::result::Result<Vec<f32>, LayerError> {
-    Ok(attribute.decode()?.to_vec::<f32>()?)
+    // Not cached: only the quantised weights are needed from here on.
+    Ok(attribute.load()?.to_vec::<f32>()?)
 }
 
-/// Checks that the weights and the step of their sums are finite.
-fn check(row: &[f32], input_scale: f32) -> std::result::Result<(), LayerError> {
-    if row.iter().any(|x| !x.is_finite()) {
-        let reason = "weights that are not finite cannot be quantised to int8; keep this operator in f32";
-        return Err(LayerError::Unsupported(reason.to_owned()));
-    }
-    let scale = channel_scale(row);
+/// Checks that the step of a channel's sums is finite.
+fn check(scale: f32, input_scale: f32) -> std::result::Result<(), LayerError> {
     if !(scale * input_scale).is_finite() {
         let reason = format!(
             "the weights' scale {scale:e} times the input's scale {input_scale:e} overflows f32; keep this operator in f32"
@@ -353,6 +426,32 @@ impl Outcome<i8> for Real<'_> {
     }
 }
 
+/// The elements of an int8 tensor in row-major order; copied if they are stored in another one.
+///
+/// # Errors
+/// Returns an error if the tensor is not int8.
+pub(crate) fn bytes<'a>(tensor: &TensorView<'a>) -> std::result::Result<Cow<'a, [i8]>, LayerError> {
+    Ok(match tensor.layout().is_contiguous() {
+        true => Cow::Borrowed(tensor.slice::<i8>()?),
+        false => Cow::Owned(tensor.to_vec::<i8>()?),
+    })
+}
+
+/// Quantises all elements of an output.
+///
+/// # Errors
+/// Returns an error if the output is not int8.
+pub(crate) fn quantize(
+    values: &[f32],
+    scale: f32,
+    output: &mut TensorViewMut<'_>,
+) -> std::result::Result<(), LayerError> {
+    write::<i8>(output, |output| {
+        widest!(|| output.iter_mut().zip(values).for_each(|(q, &x)| *q = i8::store(x, scale)));
+        Ok(())
+    })
+}
+
 /// The elements of an int8 input, widened to 16 bits.
 ///
 /// # Errors
@@ -362,6 +461,32 @@ pub(crate) fn read(input: &TensorView<'_>, limits: &Limits) -> std::result::Resu
     match input.layout().is_contiguous() {
         true => Ok(centered(input.slice::<i8>()?, 0)),
         false => Ok(centered(&input.to_vec::<i8>()?, 0)),
+    }
+}
+
+/// The efficiency of multiplying bytes relative to an `f32` matrix product, as measured: the peak, and the products in the time of
+/// converting the sum of an output. Depthwise convolutions take the same time for each output, whatever their window. `further`
+/// is what else an output takes, as a number of `f32` products.
+pub(crate) fn efficiency(kind: PanelKind, further: f64) -> f64 {
+    let (peak, overhead, each_tap) = match isa() {
+        Isa::Avx512 if multiplies_bytes() => (5.3, 48.0, 0.032),
+        Isa::Avx2 if multiplies_bytes() => (5.1, 23.0, 0.032),
+        Isa::Avx512 | Isa::Avx2 => (1.8, 22.0, 0.032),
+        // Not measured.
+        _ => (0.5, 22.0, 0.01),
+    };
+    // What is computed at a time is computed whether it exists or not.
+    let computed = |count: usize, at_once: usize| count.div_ceil(at_once) as f64 * at_once as f64;
+    match kind {
+        PanelKind::Depthwise { channels, window: [rows, columns] } => {
+            let surplus = computed(channels, 64) / channels.max(1) as f64;
+            // Half of the time is that of a block of channels.
+            rows as f64 * columns as f64 / ((1.0 + surplus) / (2.0 * each_tap) + further)
+        }
+        PanelKind::Product { outputs, depth, .. } => {
+            let surplus = computed(outputs, 32) / outputs.max(1) as f64;
+            depth as f64 / (surplus * (computed(depth, 4) + overhead) / peak + further)
+        }
     }
 }
 

@@ -107,6 +107,7 @@ impl Writer<'_> {
         if has_number_as_input(operator) {
             arguments.change("input", as_tensor);
         }
+        self.restore_empty_lists(operator, &mut arguments);
         if let Some(call) = self.other_call(operator, &mut arguments)? {
             return Ok(call);
         }
@@ -122,6 +123,7 @@ impl Writer<'_> {
     pub(super) fn method_call(&self, operator: &Operator, name: &str, texts: &[String]) -> Written<String> {
         let (tensor, mut arguments) =
             Arguments::of_method(operator, texts).ok_or(PythonProblem::Missing { key: "input" })?;
+        self.restore_empty_lists(operator, &mut arguments);
         if !(operator.has_param("dim") || operator.has_input("dim")) {
             for size in BY_POSITION {
                 arguments.by_position(size);

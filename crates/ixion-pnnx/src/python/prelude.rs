@@ -150,9 +150,11 @@ const CALL: &str = r#"def call(name, *values, **named):
     if not hasattr(space, name) and hasattr(space, name + "_"):  # There is only the method that changes its tensor.
         name, values = name + "_", (values[0].clone(), *values[1:])
     operator, calls, failure = getattr(space, name), [], None
-    schemas = [getattr(operator, overload)._schema.arguments for overload in operator.overloads()]
-    defaults = {item.name: item.default_value for items in schemas for item in items if item.has_default_value()}
-    for arguments in schemas:
+    overloads = [getattr(operator, overload) for overload in operator.overloads()]
+    all_arguments = [argument for overload in overloads for argument in overload._schema.arguments]
+    defaults = {item.name: item.default_value for item in all_arguments if item.has_default_value()}
+    for overload in overloads:
+        arguments = overload._schema.arguments
         keys = [argument.name for argument in arguments]
         places = [place for place, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
         listed = values[places[0]:] if places else ()
@@ -167,18 +169,20 @@ const CALL: &str = r#"def call(name, *values, **named):
         if len(ordered) <= len(keys) and len(others) == len(missing):
             given = {key: value for key, value in named.items() if key in keys} | filled
             given.update(zip([*keys[:len(ordered)], *missing], [*ordered, *others]))
-            calls.append((len(unknown), len(keys), len(calls), arguments, given))
-    for convert in (lambda kind, value: value, fit):
-        for _, _, _, arguments, given in sorted(calls):
+            # PyTorch would take a tensor of one element for a number.
             types = {argument.name: str(argument.type) for argument in arguments}
+            misfits = sum(torch.is_tensor(value) and "Tensor" not in types[key] for key, value in given.items())
+            calls.append((len(unknown), misfits, len(keys), len(calls), overload, types, given))
+    for convert in (lambda kind, value: value, fit):
+        for *_, overload, types, given in sorted(calls):
             by_name = {key: convert(types[key], value) for key, value in given.items()}
             by_position = []
-            for argument in arguments:
+            for argument in overload._schema.arguments:
                 if argument.kwarg_only or argument.name not in by_name:
                     break
                 by_position.append(by_name.pop(argument.name))
             try:
-                return operator(*by_position, **by_name)
+                return overload(*by_position, **by_name)
             except (RuntimeError, TypeError) as error:
                 failure = failure or error
     raise failure or TypeError(f"{name}: no schema has {len(values)} arguments and {sorted(named)}")

@@ -5,6 +5,8 @@ use super::arguments::Arguments;
 use super::error::{PythonProblem, Written};
 use super::kind::constant;
 use super::literal::{literal, tuple};
+use crate::ids::OperandId;
+use crate::operand::Dim;
 use crate::operator::Operator;
 use crate::parameter::Parameter;
 use ixion_tensor::DType;
@@ -97,6 +99,35 @@ impl Writer<'_> {
         if let Some(dtype) = self.dropped_dtype(operator) {
             arguments.name("dtype", dtype.torch_name().to_owned());
         }
+    }
+
+    /// Writes the empty lists for which PNNX writes `None`. `squeeze` without axes removes all that have one element, unless the
+    /// file records such axes, and as many of the output as of the input: then its list was empty.
+    pub(super) fn restore_empty_lists(&self, operator: &Operator, arguments: &mut Arguments) {
+        match operator.op_type().rsplit(['.', ':']).next() {
+            Some("flip" | "tile") => arguments.change("dims", |dims| match dims {
+                "None" => "()".to_owned(),
+                _ => dims.to_owned(),
+            }),
+            Some("squeeze") if operator.inputs().len() == 1 => {
+                if operator.param("dim").is_some_and(|dim| dim.raw() != "None") {
+                    return;
+                }
+                arguments.take("dim");
+                if self.keeps_axes_of_one(operator) {
+                    arguments.name("dim", "()".to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns true if the file records axes with one element for the input, and as many axes for the output.
+    fn keeps_axes_of_one(&self, operator: &Operator) -> bool {
+        let shape = |operands: &[OperandId]| self.graph.get_operand(*operands.first()?)?.shape();
+        let has_ones = |dims: &&[Dim]| dims.contains(&Dim::Fixed(1));
+        let (input, output) = (shape(operator.inputs()), shape(operator.outputs()));
+        input.filter(has_ones).zip(output).is_some_and(|(from, to)| from.len() == to.len())
     }
 
     /// The argument `dtype` of a function, which PNNX drops for some: no function of a single tensor returns floats of another

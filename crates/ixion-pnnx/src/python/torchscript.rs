@@ -85,7 +85,9 @@ impl Writer<'_> {
         if let Some(first) = texts.first_mut().filter(|_| STRIDED.contains(&op_type)) {
             first.push_str(".contiguous()");
         }
-        let call = self.call(name, Arguments::of(operator, &texts));
+        let mut arguments = Arguments::of(operator, &texts);
+        self.restore_empty_lists(operator, &mut arguments);
+        let call = self.call(name, arguments);
         self.mark_unknown(operator);
         self.assign(operator, &call);
         Ok(())

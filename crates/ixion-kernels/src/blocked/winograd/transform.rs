@@ -294,11 +294,16 @@ transforms! { avx512, crate::lanes::x86::Avx512, "avx512f" }
 #[cfg(target_arch = "x86_64")]
 transforms! { avx2, crate::lanes::x86::Avx2, "avx2,fma" }
 
+#[cfg(target_arch = "aarch64")]
+transforms! { neon, crate::lanes::arm::Neon, "neon" }
+
 transforms! { plain, Plain }
 
 /// The transforms for tiles of 2×2, 4×4 or 6×6 results, compiled for an instruction set.
 pub(super) fn transforms(isa: Isa, tile: usize) -> Transforms {
     match isa {
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => neon(tile),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2(tile),
         #[cfg(target_arch = "x86_64")]

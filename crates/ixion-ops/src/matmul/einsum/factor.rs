@@ -35,7 +35,8 @@ impl<'a, T: Number> Factor<'a, T> {
             return Ok(Self { axes: axes.collect(), elements: Cow::Borrowed(storage(&input)?) });
         }
         check_copy::<T>(input.num_elements(), limits)?;
-        Ok(Self { axes: row_major(lens), elements: number::read(&input)? })
+        let axes = lens.map(|(label, len)| Axis { label, len, stride: 1 }).collect();
+        Ok(Self { axes: row_major(axes), elements: number::read(&input)? })
     }
 
     /// The length and the stride of an axis, if the factor has it.
@@ -60,18 +61,15 @@ impl<'a, T: Number> Factor<'a, T> {
             }
             let lens: Vec<usize> = factor.axes.iter().map(|axis| axis.len).collect();
             let sums = sums_along(&factor.elements, &lens, place);
-            let kept = factor.axes.iter().filter(|axis| axis.label != *label);
-            factor = Factor {
-                axes: row_major(kept.map(|axis| (axis.label, axis.len))),
-                elements: Cow::Owned(sums),
-            };
+            factor.axes.retain(|axis| axis.label != *label);
+            factor = Factor { axes: row_major(factor.axes), elements: Cow::Owned(sums) };
         }
         Ok(factor)
     }
 
     /// Returns true if the elements are all that there are, in row-major order.
     fn is_row_major(&self) -> bool {
-        let axes = row_major(self.axes.iter().map(|axis| (axis.label, axis.len)));
+        let axes = row_major(self.axes.clone());
         axes == self.axes && self.elements.len() == len_of(&axes)
     }
 
@@ -82,8 +80,7 @@ impl<'a, T: Number> Factor<'a, T> {
         check_copy::<T>(len, limits)?;
         let mut elements = vec![T::default(); len];
         self.copy_to(labels, &mut elements)?;
-        let axes = row_major(axes.iter().map(|axis| (axis.label, axis.len)));
-        Ok(Factor { elements: Cow::Owned(elements), axes })
+        Ok(Factor { elements: Cow::Owned(elements), axes: row_major(axes) })
     }
 
     /// The elements in row-major order of these labels, which include all labels of the factor.
@@ -122,9 +119,8 @@ impl<'a, T: Number> Factor<'a, T> {
     }
 }
 
-/// The axes of elements in row-major order, given their labels and lengths.
-pub(super) fn row_major(lens: impl IntoIterator<Item = (Label, usize)>) -> Vec<Axis> {
-    let mut axes: Vec<Axis> = lens.into_iter().map(|(label, len)| Axis { label, len, stride: 1 }).collect();
+/// These axes with the strides of elements in row-major order.
+pub(super) fn row_major(mut axes: Vec<Axis>) -> Vec<Axis> {
     let mut stride = 1usize;
     for axis in axes.iter_mut().rev() {
         axis.stride = stride;

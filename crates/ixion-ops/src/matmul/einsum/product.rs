@@ -79,7 +79,7 @@ impl<'a, T: Number> Factor<'a, T> {
     ) -> Result<Factor<'a, T>> {
         let further = other.axes.iter().filter(|axis| self.axis(axis.label).is_none());
         let kept = self.axes.iter().chain(further).filter(|axis| needed(&axis.label));
-        let axes = row_major(kept.map(|axis| (axis.label, axis.len)));
+        let axes = row_major(kept.copied().collect());
         let labels: Vec<Label> = axes.iter().map(|axis| axis.label).collect();
         check_copy::<T>(len_of(&axes), limits)?;
         let mut product = vec![T::default(); len_of(&axes)];
@@ -111,7 +111,7 @@ fn product<T: Number>(
     limits: &Limits,
 ) -> Result<()> {
     let find = |&label: &Label| left.axis(label).or_else(|| right.axis(label));
-    let axes = row_major(labels.iter().filter_map(find).map(|axis| (axis.label, axis.len)));
+    let axes = row_major(labels.iter().filter_map(find).collect());
     if output.is_empty() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ fn reordered_product<T: Number>(
     let mut whole = vec![T::default(); output.len()];
     product(&left, &right, &order, &mut whole, limits)?;
     let lens = order.iter().filter_map(|&label| left.axis(label).or_else(|| right.axis(label)));
-    let axes = row_major(lens.map(|axis| (axis.label, axis.len)));
+    let axes = row_major(lens.collect());
     Factor { elements: Cow::Owned(whole), axes }.copy_to(labels, output)
 }
 
@@ -186,9 +186,8 @@ fn take_longest(axes: &mut Vec<Joint>, arrays: [usize; 2]) -> Option<Joint> {
     Some(longest)
 }
 
-/// A matrix product for each index of some axes, with sums over the indices of others.
-struct Matrices<'a, T> {
-    elements: [&'a [T]; 2],
+/// How a product is divided into products of matrices.
+struct Division {
     rows: Joint,
     columns: Joint,
     inner: Joint,
@@ -198,9 +197,9 @@ struct Matrices<'a, T> {
     summed: Vec<Joint>,
 }
 
-impl<'a, T: Number> Matrices<'a, T> {
+impl Division {
     /// `None` if the matrices would be too small to be worth it.
-    fn new(roles: &Roles, elements: [&'a [T]; 2]) -> Option<Self> {
+    fn new(roles: &Roles) -> Option<Self> {
         let one = Joint { label: Label::Further(0), len: 1, strides: [1; 3] };
         let (mut rows, mut columns, mut summed) =
             (roles.rows.clone(), roles.columns.clone(), roles.inner.clone());
@@ -214,11 +213,24 @@ impl<'a, T: Number> Matrices<'a, T> {
         }
         let mut outer = [roles.batch.as_slice(), &rows, &columns].concat();
         outer.sort_by_key(|joint| Reverse(joint.strides[OUTPUT]));
-        Some(Self { elements, rows: of_rows, columns: of_columns, inner, outer, summed })
+        Some(Self { rows: of_rows, columns: of_columns, inner, outer, summed })
+    }
+}
+
+/// A matrix product for each index of some axes, with sums over the indices of others.
+struct Matrices<'a, T> {
+    elements: [&'a [T]; 2],
+    division: Division,
+}
+
+impl<'a, T: Number> Matrices<'a, T> {
+    /// As [`Division::new`].
+    fn new(roles: &Roles, elements: [&'a [T]; 2]) -> Option<Self> {
+        Division::new(roles).map(|division| Self { elements, division })
     }
 
     fn multiply(&self, output: &mut [T], limits: &Limits) -> Result<()> {
-        self.parts(&self.outer, output, [0; 3], limits)
+        self.parts(&self.division.outer, output, [0; 3], limits)
     }
 
     /// Writes a part of the output, given the position of its elements in the factors; threads share it as far as outer
@@ -241,17 +253,18 @@ impl<'a, T: Number> Matrices<'a, T> {
 
     /// Writes one matrix: a product, or a sum of products.
     fn product(&self, output: &mut [T], starts: [usize; 3], limits: &Limits) -> Result<()> {
-        let [m, n, k] = [self.rows.len, self.columns.len, self.inner.len];
-        let side = |joint: Joint, array: usize| joint.strides[array];
-        for index in 0..count(&self.summed) {
+        let Division { rows, columns, inner, summed, .. } = &self.division;
+        let [m, n, k] = [rows.len, columns.len, inner.len];
+        let side = |joint: &Joint, array: usize| joint.strides[array];
+        for index in 0..count(summed) {
             limits.check_deadline()?;
-            let [a, b, c] = moved(&self.summed, index, starts);
+            let [a, b, c] = moved(summed, index, starts);
             let [left, right] = self.elements;
             let left = left.get(a..).unwrap_or_default();
             let right = right.get(b..).unwrap_or_default();
-            let a_shape = (m, k).strides((side(self.rows, LEFT), side(self.inner, LEFT)));
-            let b_shape = (k, n).strides((side(self.inner, RIGHT), side(self.columns, RIGHT)));
-            let c_shape = (m, n).strides((side(self.rows, OUTPUT), side(self.columns, OUTPUT)));
+            let a_shape = (m, k).strides((side(rows, LEFT), side(inner, LEFT)));
+            let b_shape = (k, n).strides((side(inner, RIGHT), side(columns, RIGHT)));
+            let c_shape = (m, n).strides((side(rows, OUTPUT), side(columns, OUTPUT)));
             let (left, right) =
                 (ArrayView2::from_shape(a_shape, left)?, ArrayView2::from_shape(b_shape, right)?);
             let matrix = ArrayViewMut2::from_shape(c_shape, output.get_mut(c..).unwrap_or_default())?;
@@ -288,9 +301,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn factor(letters: &[char], lens: &[usize; 5]) -> Factor<'static, f64> {
-        let axes = row_major(
-            letters.iter().map(|&letter| (Label::Letter(letter), lens[usize::from(letter as u8 - b'a')])),
-        );
+        let axis = |&letter: &char| Axis {
+            label: Label::Letter(letter),
+            len: lens[usize::from(letter as u8 - b'a')],
+            stride: 1,
+        };
+        let axes = row_major(letters.iter().map(axis).collect());
         let elements = (0..len_of(&axes)).map(|i| ((i * 7 + 3) % 11) as f64 / 7.0 - 0.8).collect();
         Factor { elements: Cow::Owned(elements), axes }
     }

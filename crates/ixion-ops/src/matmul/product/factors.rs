@@ -23,6 +23,15 @@ pub(super) struct Factors<'a, L, R> {
 /// The number of rows computed at a time, so that the epilogue runs while they are in the cache.
 const ROWS: usize = 512;
 
+/// Products of integers between checks of the deadline, which take about a second.
+const BETWEEN_CHECKS: usize = 1 << 30;
+
+/// The number of rows computed at a time, if each of them takes this number of products. Those of floats are fast enough for any
+/// number; for very few rows, the right factor would be rearranged too often.
+fn rows_at_a_time<T: Element>(products: usize) -> usize {
+    if T::DTYPE.is_integer() { (BETWEEN_CHECKS / products.max(1)).clamp(4, ROWS) } else { ROWS }
+}
+
 impl<'a, L: Element, R: Element> Factors<'a, L, R> {
     /// Vectors become a row on the left and a column on the right; batches are broadcast.
     pub(super) fn new(left: &TensorView<'a>, right: &TensorView<'a>) -> Result<Self> {
@@ -89,12 +98,13 @@ impl<T: Number> Factors<'_, T, T> {
         epilogue: Option<&dyn ApplyEpilogue<T>>,
         limits: &Limits,
     ) -> Result<()> {
-        let [rows, _, columns] = self.dims;
+        let [rows, inner, columns] = self.dims;
+        let at_a_time = rows_at_a_time::<T>(inner.saturating_mul(columns));
         // Matrices without elements need no writing.
         let of_matrix = (rows * columns).max(1);
         for_each_chunk(output, of_matrix, &|start, output: &mut [T]| {
             let (a, b) = self.matrices(start / of_matrix)?;
-            for_each_chunk(output, ROWS * columns, &|from, output: &mut [T]| {
+            for_each_chunk(output, at_a_time * columns, &|from, output: &mut [T]| {
                 limits.check_deadline()?;
                 let (first, rows) = (from / columns, output.len() / columns);
                 let product = ArrayViewMut2::from_shape((rows, columns), &mut *output)?;
@@ -110,4 +120,15 @@ pub(crate) fn storage<'a, T: Element>(view: &TensorView<'a>) -> Result<&'a [T]> 
     let layout = view.layout();
     let len = layout.span() - layout.offset();
     Ok(view.with_layout(Layout::strided(Shape::new(&[len])?, &[1], layout.offset())?)?.slice()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_products_of_integers_are_checked_more_often() {
+        assert_eq!(rows_at_a_time::<f32>(usize::MAX), ROWS);
+        assert_eq!([0, 64 * 64, 1 << 26, usize::MAX].map(rows_at_a_time::<i64>), [ROWS, ROWS, 16, 4]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The source of a weight's elements.
 
-use crate::op::Result;
+use crate::op::{LayerError, Result};
 use ixion_tensor::{DType, Tensor};
 
 /// The source of a weight's elements.
@@ -21,6 +21,13 @@ pub enum WeightSource {
     Tensor(Tensor),
     /// The elements of another source, rounded to a type.
     Cast(Box<WeightSource>, DType),
+    /// `f32` elements that are stored as int8, each row in units of its own scale.
+    Quantized {
+        /// The elements in units of the scale of their row, `i8`.
+        values: Box<WeightSource>,
+        /// The scale of each row, `f32`.
+        scales: Box<WeightSource>,
+    },
 }
 
 impl WeightSource {
@@ -31,6 +38,7 @@ impl WeightSource {
             Self::Random { dtype, .. } => *dtype,
             Self::Tensor(tensor) => tensor.dtype(),
             Self::Cast(_, dtype) => *dtype,
+            Self::Quantized { .. } => DType::F32,
         }
     }
 
@@ -41,6 +49,7 @@ impl WeightSource {
             Self::Random { shape, .. } => shape,
             Self::Tensor(tensor) => tensor.shape(),
             Self::Cast(source, _) => source.shape(),
+            Self::Quantized { values, .. } => values.shape(),
         }
     }
 
@@ -55,8 +64,26 @@ impl WeightSource {
             Self::Random { dtype, shape, seed } => he_scaled(*dtype, shape, *seed),
             Self::Tensor(tensor) => Ok(tensor.clone()),
             Self::Cast(source, dtype) => Ok(source.load()?.cast(*dtype)?),
+            Self::Quantized { values, scales } => dequantized(&values.load()?, &scales.load()?),
         }
     }
+}
+
+/// The real elements of int8 values, each row of which has a scale.
+fn dequantized(values: &Tensor, scales: &Tensor) -> Result<Tensor> {
+    let (shape, scales) = (*values.shape(), scales.to_vec::<f32>()?);
+    let values = values.to_vec::<i8>()?;
+    let depth = row_len(values.len(), scales.len())
+        .ok_or_else(|| LayerError::shape("the scales of an int8 weight", "one for each row", scales.len()))?;
+    let rows = values.chunks(depth.max(1)).zip(&scales);
+    let real = rows.flat_map(|(row, &scale)| row.iter().map(move |&q| f32::from(q) * scale));
+    Ok(Tensor::from_vec(real.collect(), &shape)?)
+}
+
+/// The number of elements of a row; `None` unless all rows have the same.
+pub(super) fn row_len(elements: usize, rows: usize) -> Option<usize> {
+    let depth = elements.checked_div(rows).unwrap_or(0);
+    (depth * rows == elements).then_some(depth)
 }
 
 /// Reads the bytes of the file directly into the tensor if they need no conversion. Elements of a mapped file are not copied.

@@ -24,11 +24,15 @@ impl OperatorReader<'_> {
     /// Everything that can be read.
     pub(in crate::op) fn to_owned(&self) -> Owned {
         let shapes = |side: &Vec<Option<&[Dim]>>| side.iter().map(|shape| shape.map(<[_]>::to_vec)).collect();
+        let mut attrs = self.attrs.clone();
+        for attr in attrs.values_mut() {
+            *attr = attr.detached();
+        }
         Owned {
             name: self.name.to_owned(),
             op_type: self.op_type.to_owned(),
             params: self.params.clone(),
-            attrs: self.attrs.iter().map(|(key, attr)| (key.clone(), attr.detached())).collect(),
+            attrs,
             input_names: self.input_names.to_vec(),
             num_outputs: self.num_outputs,
             shapes: [shapes(&self.shapes[0]), shapes(&self.shapes[1])],

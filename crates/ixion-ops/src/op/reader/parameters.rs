@@ -29,16 +29,21 @@ impl<T: FromParameter> FieldValue for T {
 
     fn read(reader: &mut OperatorReader<'_>, key: &'static str) -> Result<Option<Self>> {
         let Some(parameter) = reader.param(key) else { return Ok(None) };
-        T::from_parameter(parameter).map(Some).ok_or_else(|| LayerError::WrongParameter {
-            key: key.to_owned(),
-            wanted: <T as FromParameter>::KIND.to_owned(),
-            found: parameter.raw().to_owned(),
-        })
+        match T::from_parameter(parameter) {
+            Some(value) => Ok(Some(value)),
+            None => Err(wrong(parameter, key, <T as FromParameter>::KIND)),
+        }
     }
 
     fn written(&self) -> Written {
         Written::param(self.to_parameter())
     }
+}
+
+/// The error for a parameter of another kind.
+fn wrong(parameter: &RuntimeParameter, key: &str, wanted: &str) -> LayerError {
+    let found = parameter.raw().to_owned();
+    LayerError::WrongParameter { key: key.to_owned(), wanted: wanted.to_owned(), found }
 }
 
 impl FromParameter for bool {

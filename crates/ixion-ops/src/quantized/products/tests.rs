@@ -1,6 +1,8 @@
 //! Quantised products, computed by hand.
 
 use crate::support::testing::{Operator, operator, tensor};
+use ixion_tensor::Tensor;
+use proptest::prelude::*;
 
 /// An operator with weights of scales 0.5 and 0.25 and the given parameters.
 fn weighted<'a>(
@@ -69,4 +71,65 @@ fn mismatched_weights_are_rejected() {
     let per_tensor = weights().with_attr("weight", tensor(&[2, 2], &[1i8; 4]));
     let error = per_tensor.create(1).unwrap_err().to_string();
     assert!(error.contains("weight.q_per_channel_scales"), "{error}");
+}
+
+/// The outputs of an operator whose weights are these steps from a zero point.
+fn outputs(
+    op_type: &str,
+    params: &[(&str, &str)],
+    shape: &[usize],
+    steps: &[i8],
+    zero_point: i8,
+    input: &Tensor,
+) -> Tensor {
+    let count = shape[0];
+    let weight: Vec<i8> = steps.iter().map(|step| step + zero_point).collect();
+    let scales: Vec<f64> = (0..count).map(|output| 0.01 + output as f64 * 0.003).collect();
+    let bias: Vec<f32> = (0..count).map(|output| output as f32 * 0.7 - 2.0).collect();
+    let operator = operator(op_type, params)
+        .with_attr("weight", tensor(shape, &weight))
+        .with_attr("weight.q_per_channel_scales", tensor(&[count], &scales))
+        .with_attr("weight.q_per_channel_zero_points", tensor(&[count], &vec![i64::from(zero_point); count]))
+        .with_attr("bias", tensor(&[count], &bias));
+    operator.run_one(&[input]).unwrap()
+}
+
+/// Pseudo-random bytes below 127.
+fn noise(count: usize, seed: usize) -> Vec<i8> {
+    (0..count).map(|at| (((at + seed) * 7919 + at * at * 31) % 255) as i8).map(|byte| byte.min(126)).collect()
+}
+
+proptest! {
+    /// Weights whose zero points are 0 are multiplied as bytes; the others are not.
+    #[test]
+    fn zero_points_of_weights_do_not_change_results(
+        (groups, each, more) in (1usize..4, 1usize..6, 1usize..20),
+        (kernel, stride, padding, lens) in (1usize..4, 1usize..3, 0usize..2, [3usize..9, 3usize..9]),
+        (is_signed, relu, is_depthwise, seed) in (any::<bool>(), any::<bool>(), any::<bool>(), 0usize..1000),
+    ) {
+        let (groups, each, more) = if is_depthwise { (groups * more + 1, 1, 1) } else { (groups, each, more) };
+        let [groups_text, stride, padding] = [groups, stride, padding].map(|number| number.to_string());
+        let quantisation = [("scale", "0.7"), ("zero_point", "9"), ("input_scale", "0.2"), ("input_zero_point", "5")];
+        let window = [("groups", &*groups_text), ("stride", &*stride), ("padding", &*padding)];
+        let [conv, linear] = match relu {
+            true => ["nn.intrinsic.quantized.ConvReLU2d", "nn.intrinsic.quantized.LinearReLU"],
+            false => ["nn.quantized.Conv2d", "nn.quantized.Linear"],
+        };
+        let input = |dims: &[usize]| {
+            let bytes = noise(dims.iter().product(), seed);
+            let unsigned: Vec<u8> = bytes.iter().map(|byte| byte.cast_unsigned()).collect();
+            if is_signed { tensor(dims, &bytes) } else { tensor(dims, &unsigned) }
+        };
+        let of = |op_type: &str, params: &[(&str, &str)], shape: &[usize], x: &Tensor| {
+            let steps = noise(shape.iter().product(), seed + 1);
+            [0, 1].map(|zero_point| outputs(op_type, params, shape, &steps, zero_point, x))
+        };
+        let x = input(&[2, groups * each, lens[0], lens[1]]);
+        let [bytes, differences] =
+            of(conv, &[&quantisation[..], &window].concat(), &[groups * more, each, kernel, kernel], &x);
+        prop_assert_eq!(bytes, differences);
+        let x = input(&[2, 3, groups * each]);
+        let [bytes, differences] = of(linear, &quantisation, &[more, groups * each], &x);
+        prop_assert_eq!(bytes, differences);
+    }
 }

@@ -39,30 +39,75 @@ crate::operator! {
     }
 }
 
-impl Histogram {
-    /// The first and the last of edges that follow from the parameters or the elements.
-    fn range<T: Float>(&self, values: &[T]) -> Result<[f64; 2]> {
-        let [least, most] = match self.range.as_deref() {
-            Some(&[least, most]) => [least, most],
-            _ if values.is_empty() => [0.0, 1.0],
-            _ if values.iter().any(|x| x.is_nan()) => [f64::NAN; 2],
-            _ => {
-                let numbers = || values.iter().map(|x| x.to_f64().unwrap_or(f64::NAN));
-                [numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max)]
-            }
-        };
-        if !(least.is_finite() && most.is_finite()) {
-            return Err(LayerError::Unsupported(format!(
-                "the bins would reach from {least} to {most}; expected finite elements, or `range`"
-            )));
+/// The first and the last edge of bins: the given ones, or the smallest and the largest of some numbers.
+///
+/// # Errors
+/// [`LayerError::Unsupported`] if they are not finite.
+pub(super) fn bounds<T: Float>(given: Option<&[f64]>, values: &[T]) -> Result<[f64; 2]> {
+    let [least, most] = match given {
+        Some(&[least, most]) => [least, most],
+        _ if values.is_empty() => [0.0, 1.0],
+        _ if values.iter().any(|x| x.is_nan()) => [f64::NAN; 2],
+        _ => {
+            let numbers = || values.iter().map(|x| x.to_f64().unwrap_or(f64::NAN));
+            [numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max)]
         }
-        Ok(if least == most { [least - 0.5, most + 0.5] } else { [least, most] })
+    };
+    if !(least.is_finite() && most.is_finite()) {
+        return Err(LayerError::Unsupported(format!(
+            "the bins would reach from {least} to {most}; expected finite elements, or `range`"
+        )));
+    }
+    Ok(if least == most { [least - 0.5, most + 0.5] } else { [least, most] })
+}
+
+/// The bins between edges in ascending order.
+pub(super) struct Bins<'a, T> {
+    edges: &'a [T],
+    /// The number of bins in a unit, if all of them are equally wide.
+    per_unit: f64,
+}
+
+impl<'a, T: Float> Bins<'a, T> {
+    pub(super) fn new(edges: &'a [T]) -> Self {
+        let ends = edges.first().zip(edges.last());
+        let width = ends.and_then(|(&first, &last)| (last - first).to_f64()).unwrap_or(f64::NAN);
+        Self { edges, per_unit: edges.len().saturating_sub(1) as f64 / width }
     }
 
+    /// The number of bins.
+    pub(super) fn count(&self) -> usize {
+        self.edges.len().saturating_sub(1)
+    }
+
+    /// The bin of a number; `None` if it is outside of all bins or NaN.
+    pub(super) fn of(&self, x: T) -> Option<usize> {
+        let (edges, (&first, &last)) = (self.edges, self.edges.first().zip(self.edges.last())?);
+        if !(first..=last).contains(&x) {
+            return None;
+        }
+        // The bin of equally wide ones, or one beside it, because of rounding.
+        let near = ((x - first).to_f64().unwrap_or(0.0) * self.per_unit) as usize;
+        let is_in = |bin: usize| {
+            let bounds = edges.get(bin).zip(edges.get(bin + 1));
+            bounds.is_some_and(|(&start, &end)| start <= x && x < end)
+        };
+        let bin = match is_in(near) {
+            true => near,
+            false => edges.partition_point(|&edge| edge <= x).saturating_sub(1),
+        };
+        Some(bin.min(self.count().saturating_sub(1)))
+    }
+}
+
+impl Histogram {
     /// The edges of the bins.
     fn edges<T: Float>(&self, values: &[T], inputs: &[TensorView<'_>]) -> Result<Vec<T>> {
         match self.bins {
-            ParamOrInput::Value(bins) => Ok(spread(self.range(values)?.map(T::of), bins.saturating_add(1))),
+            ParamOrInput::Value(bins) => {
+                let bounds = bounds(self.range.as_deref(), values)?;
+                Ok(spread(bounds.map(T::of), bins.saturating_add(1)))
+            }
             ParamOrInput::Input(position) => {
                 let edges = inputs.get(position);
                 let edges = edges.ok_or_else(|| LayerError::missing_input(position, inputs.len()))?;
@@ -77,27 +122,11 @@ impl Histogram {
             Some(weight) => Some(float::read::<T>(&weight.view(inputs)?)?),
             None => None,
         };
-        let mut sums = vec![0.0; edges.len().saturating_sub(1)];
-        let (Some(&first), Some(&last)) = (edges.first(), edges.last()) else { return Ok(sums) };
-        let of_bin = (edges.len() - 1) as f64 / (last - first).to_f64().unwrap_or(f64::NAN);
-        for (index, &x) in values.iter().enumerate().filter(|(_, x)| (first..=last).contains(*x)) {
-            // The bin of equally wide ones, or one beside it, because of rounding.
-            let near = ((x - first).to_f64().unwrap_or(0.0) * of_bin) as usize;
-            let is_in = |bin: usize| {
-                let bounds = edges.get(bin).zip(edges.get(bin + 1));
-                bounds.is_some_and(|(&start, &end)| start <= x && x < end)
-            };
-            let bin = match is_in(near) {
-                true => near,
-                false => edges.partition_point(|&edge| edge <= x).saturating_sub(1),
-            };
-            let weight = match &weights {
-                Some(weights) => weights.get(index).and_then(|weight| weight.to_f64()).unwrap_or(0.0),
-                None => 1.0,
-            };
-            let last_bin = sums.len().saturating_sub(1);
-            if let Some(sum) = sums.get_mut(bin.min(last_bin)) {
-                *sum += weight;
+        let bins = Bins::new(edges);
+        let mut sums = vec![0.0; bins.count()];
+        for (index, &x) in values.iter().enumerate() {
+            if let Some(sum) = bins.of(x).and_then(|bin| sums.get_mut(bin)) {
+                *sum += weight_at(weights.as_deref(), index);
             }
         }
         Ok(sums)
@@ -126,8 +155,14 @@ impl Histogram {
     }
 }
 
+/// The weight of an element: 1 if there are none.
+pub(super) fn weight_at<T: Float>(weights: Option<&[T]>, index: usize) -> f64 {
+    let weight = |weights: &[T]| weights.get(index).and_then(|weight| weight.to_f64()).unwrap_or(0.0);
+    weights.map_or(1.0, weight)
+}
+
 /// Checks that a tensor has the element type of the input.
-fn check_type(what: &str, found: &TensorMeta, input: &TensorMeta) -> Result<()> {
+pub(super) fn check_type(what: &str, found: &TensorMeta, input: &TensorMeta) -> Result<()> {
     match found.dtype() == input.dtype() {
         true => Ok(()),
         false => Err(LayerError::dtype(what, input.dtype(), found.dtype())),

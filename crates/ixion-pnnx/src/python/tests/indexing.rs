@@ -1,6 +1,6 @@
 //! Parts of tensors, and views.
 
-use super::forward;
+use super::{forward, problems};
 
 #[test]
 fn slices_are_written_in_square_brackets() {
@@ -105,4 +105,75 @@ fn a_loop_of_no_rounds_returns_what_it_is_given() {
         "prim::Loop c 4 2 n go x x y z",
     ];
     assert_eq!(forward(&lines), ["v_y, v_z = v_x, v_x"]);
+}
+
+#[test]
+fn slices_take_numbers_and_inputs() {
+    let lines = [
+        "pnnx.Expression n 1 1 x n expr=floor_divide(size(@0,1),2)",
+        "pnnx.SliceIndexes s 1 1 n s indexes=(@0,2147483647)",
+        "Tensor.slice a 2 1 x s y dims=(0,1) ends=(5,9) selects=(2147483647,3) steps=(1,1) $input=x $starts=s",
+        "Tensor.slice_copy b 2 1 x y z dim=0 end=2 start=0 step=1 $self=x $src=y",
+        "Tensor.slice_copy c 2 1 x y w dim=0 end=0 select=1 start=0 step=0 $self=x $src=y",
+        "pnnx.Expression q 1 1 n q expr=sqrt(@0)",
+    ];
+    let wanted = [
+        "v_n = v_x.size(1) // 2",
+        "v_s = [v_n, 2147483647]",
+        "v_y = part(v_x, dims=(0, 1), starts=v_s, ends=(5, 9), steps=(1, 1), selects=(2147483647, 3))",
+        "v_z = v_x.clone()",
+        "v_z[:2] = v_y",
+        "v_w = v_x.clone()",
+        "v_w[1] = v_y",
+        "v_q = torch.sqrt(torch.as_tensor(v_n)).item()",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
+fn writes_go_through_views() {
+    let lines = [
+        "Tensor.select a 1 1 x r dim=0 index=0 $input=x #x=(2,3)f32 #r=(3)f32",
+        "Tensor.slice b 1 1 r p dim=0 start=1 end=2147483647 step=1 $input=r #r=(3)f32 #p=(2)f32",
+        "Tensor.copy c 2 1 p r out $self=p $src=r #p=(2)f32 #out=(2,3)f32",
+        "Tensor.reshape d 1 1 x f shape=(6) $input=x #f=(6)f32",
+        "Tensor.copy e 2 1 f r y $self=f $src=r #y=(2,3)f32",
+        "aten::copy g 2 1 x r z",
+    ];
+    let wanted = [
+        "v_r = v_x.select(dim=0, index=0)",
+        "v_p = v_r[1:]",
+        "v_out = v_x.clone()",
+        "v_out.select(dim=0, index=0)[1:][...] = v_r",
+        "v_f = v_x.reshape((6,))",
+        "v_y = v_x.clone(memory_format=torch.contiguous_format)",
+        "v_y.reshape((6,))[...] = v_r",
+        "v_z = v_x.clone()",
+        "v_z[...] = v_r",
+    ];
+    assert_eq!(forward(&lines), wanted);
+}
+
+#[test]
+fn indices_are_expressions_of_the_inputs() {
+    let lines = [
+        "pnnx.Input places 0 1 p #p=(3)i64",
+        "Tensor.index_put a 3 1 x p x y accumulate=False indices=[None,@1] $input=x $values=x",
+        "pnnx.Expression b 1 1 p i expr=[@0]",
+        "Tensor.index c 2 1 x i z $input=x $expr=i",
+    ];
+    let wanted = [
+        "v_y = torch.ops.aten.index_put(v_x, index([None, v_p]), torch.as_tensor(v_x, dtype=v_x.dtype), accumulate=False)",
+        "v_i = [v_p]",
+        "v_z = torch.ops.aten.index(v_x, index(v_i))",
+    ];
+    assert_eq!(forward(&lines), wanted);
+    let missing = problems(&[
+        "Tensor.index a 1 1 x y $input=x",
+        "Tensor.index b 1 1 x z expr=[@1]",
+        "Tensor.slice c 0 1 w",
+    ]);
+    let wanted =
+        ["missing `expr`", "expected as many inputs as the expression reads, found 1", "missing `input`"];
+    assert_eq!(missing, wanted);
 }

@@ -1,0 +1,182 @@
+"""Measures how exact Ixion's results are in f32, beside PyTorch's own: both are compared with PyTorch in f64.
+
+    pip install -r benches/requirements.txt -r tests/export/requirements.txt
+    python benches/exactness.py --json exactness.json --markdown benches/results/exactness.md
+    python benches/exactness.py --models resnet18,hrnet --threads 1 --rounds 0
+    python benches/exactness.py --ixion target/release/ixion --folder target/compare --no-make
+
+Each network of `benches/compare.py`, and ten of `tests/export/networks.py`, is run on several random inputs: by PyTorch in
+f64 and in f32 with the same weights, and by Ixion with its default plan, with --fast, and with --interpret. An error is the
+distance from PyTorch's output in f64, relative to the largest absolute value of that output. The rule: the largest and the
+mean error of the default plan and of the interpreter are at most twice those of PyTorch in f32.
+
+The interpreter also runs each network in f64. There it must agree with PyTorch in f64, both with the weights of PNNX's file,
+which differ from those of the network where PNNX has folded batch norms.
+
+Exit codes:
+  0  measured, and the rule is kept
+  1  measured, but a network breaks the rule, or cannot be made or run
+  2  a usage error, or numpy or the command is missing
+  130  interrupted; earlier measurements are reported
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+NEEDED = "pip install -r benches/requirements.txt -r tests/export/requirements.txt"
+
+try:
+    from compare import exact, exact_report, machine
+except ModuleNotFoundError as error:
+    print(f"{error}: {NEEDED}", file=sys.stderr)
+    sys.exit(2)
+
+from compare.peers import ROOT, BuildError, cargo, ixion_version
+from compare.recipe import NETWORKS, read_made
+
+VERSION = 1
+"""The version of the JSON file, incremented when the meaning of a field changes."""
+FEWEST = 4
+"""The minimum number of inputs: the largest error of a single one is mostly chance."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def names(text: str) -> list[str]:
+    words = text.split(",")
+    if unknown := [word for word in words if word not in exact.ALL]:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(exact.ALL)}, got {unknown[0]!r}")
+    return list(dict.fromkeys(words))
+
+
+def counts(text: str) -> list[int]:
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError("expected a number of threads of at least 1")
+    return found
+
+
+def at_least(least: float, kind):
+    def parse(text: str):
+        if (number := kind(text)) < least:
+            raise argparse.ArgumentTypeError(f"expected a number of at least {least}")
+        return number
+    parse.__name__ = kind.__name__
+    return parse
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=names, default=list(exact.ALL), help=f"of {','.join(exact.ALL)}")
+    parser.add_argument("--inputs", type=at_least(FEWEST, int), default=FEWEST,
+                        help=f"sets of random inputs of each network (default: {FEWEST})")
+    parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
+    parser.add_argument("--rounds", type=at_least(0, int), default=5,
+                        help="turns of measuring times; 0: no times (default: 5)")
+    parser.add_argument("--seconds", type=at_least(0.01, float), default=0.5, help="how long a turn takes (default: 0.5)")
+    parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
+    parser.add_argument("--no-make", action="store_true",
+                        help="use the networks of `compare.py` that are in --folder, whatever versions made them")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report, which is also printed")
+    parser.add_argument("--ixion", metavar="PROGRAM", help="a build of the command `ixion` instead of this source's")
+    parser.add_argument("--target-dir", type=Path, help="cargo's target directory for builds")
+    arguments = parser.parse_args()
+    cores = len(machine.cores())
+    if cores and max(arguments.threads) > cores:
+        parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
+    return arguments
+
+
+def child(script: str, *words) -> str | None:
+    """Runs a script of this folder; returns the reason if it fails."""
+    command = [sys.executable, str(ROOT / "benches/compare" / script), *map(str, words)]
+    done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    if not done.returncode:
+        return None
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"{script} ended with {done.returncode}"
+
+
+def prepare(name: str, arguments: argparse.Namespace) -> None:
+    """Makes a network and its references, unless they exist."""
+    folder = arguments.folder / name
+    if name in NETWORKS:
+        is_made = folder.is_dir() if arguments.no_make else read_made(folder) is not None
+        if not is_made and arguments.no_make:
+            raise exact.Failed(f"{folder} does not exist")
+        if not is_made and (reason := child("make.py", arguments.folder, name)):
+            raise exact.Failed(reason)
+    try:
+        known = json.loads((folder / "exact/exact.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = None
+    script = folder / f"{name}.pt"
+    # The references are older than a network that was made again.
+    is_old = script.is_file() and known and script.stat().st_mtime > (folder / "exact/exact.json").stat().st_mtime
+    if known != exact.recipe(arguments.inputs) or is_old:
+        if reason := child("references.py", "network", arguments.folder, name, arguments.inputs):
+            raise exact.Failed(reason)
+
+
+def document(arguments: argparse.Namespace, program: str, of: str) -> dict:
+    """The document before any measurement."""
+    return {"version": VERSION, "machine": machine.describe(), "ixion": {"program": program, "version": of},
+            "rule": exact.RULE, "rule_in_f64": exact.WIDE_RULE, "threads": arguments.threads,
+            "rounds": arguments.rounds, "seconds": arguments.seconds, **exact.recipe(arguments.inputs),
+            "busy": None, "networks": {}}
+
+
+def measure_all(arguments: argparse.Namespace, known: dict) -> None:
+    """Adds the results, and writes the `--json` file after each network."""
+    shares = []
+    for name in arguments.models:
+        try:
+            prepare(name, arguments)
+            subject = exact.Subject(known["ixion"]["program"], arguments.folder / name, arguments.inputs)
+            shares.append(machine.busy())
+            result = exact.measure(subject, arguments.threads, arguments.rounds, arguments.seconds,
+                                   lambda text, name=name: say(f"{name}: {text}"))
+            result |= {"broken": exact.broken(result)}
+        except exact.Failed as reason:
+            result = {"reason": str(reason)}
+            say(f"{name}: {reason}")
+        known["networks"][name] = result
+        known["busy"] = max((share for share in shares if share is not None), default=None)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    arguments = parse()
+    arguments.folder = arguments.folder.resolve()
+    try:
+        if arguments.ixion is None:
+            say("building Ixion")
+            program, of = cargo(["--bin", "ixion"], arguments.target_dir, "ixion"), ixion_version()
+        else:
+            program = str(Path(arguments.ixion).resolve())
+            done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+            of = done.stdout.strip().removeprefix("ixion ")
+    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+        say(str(error))
+        return 2
+    known, code = document(arguments, program, of), 0
+    try:
+        measure_all(arguments, known)
+    except KeyboardInterrupt:
+        code = 130
+    text = exact_report.markdown(known)
+    print(text, end="")
+    if arguments.markdown:
+        arguments.markdown.write_text(text, encoding="utf-8")
+    return code or int(any(result.get("broken", ["failed"]) for result in known["networks"].values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+//! Every kind of kernel against the naive convolution.
+
+use super::bytes::{Bytes, Outputs, ZeroPoint};
+use super::dense::{ByteConv, multiply_bytes};
+use super::dots::Kind;
+use super::finish::{Added, Finish};
+use super::weights::{BytePanels, ByteWeights, ChannelFactors, MAX_DEPTH, PanelKind};
+use crate::blocked::BlockedShape;
+use crate::naive;
+use crate::parallel::tests::on_threads;
+use crate::quantization::{ChannelStep, Quantization, Requantization};
+use crate::window::Window;
+use ixion_tensor::{Limits, Tensor};
+use ndarray::Array4;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// Pseudo-random bytes.
+fn noise(count: usize, seed: usize) -> Vec<i8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as i8
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn unsigned(bytes: &[i8]) -> Vec<u8> {
+    bytes.iter().map(|byte| byte.cast_unsigned()).collect()
+}
+
+fn window() -> impl Strategy<Value = Window> {
+    (1usize..6, 1usize..3, 1usize..3, 0usize..3).prop_map(|(kernel, stride, dilation, pad)| Window {
+        kernel,
+        stride,
+        dilation,
+        pad_before: pad,
+        pad_after: pad / 2,
+    })
+}
+
+fn factors(output: usize) -> ChannelFactors {
+    ChannelFactors {
+        start: output as i32 * 7919 % 1000 - 500,
+        offset: output as f32 * 0.37 - 3.0,
+        multiplier: 1e-3 * (output % 5 + 1) as f32,
+    }
+}
+
+/// A convolution with its operands.
+struct Problem {
+    shape: BlockedShape,
+    samples: usize,
+    is_signed: bool,
+    zero: i8,
+    input: Vec<i8>,
+    weights: Vec<i8>,
+}
+
+impl Problem {
+    fn new(shape: BlockedShape, samples: usize, is_signed: bool, seed: usize) -> Self {
+        let sample = ByteConv::new(shape.clone()).sample()[0];
+        let depth = PanelKind::of(&shape).depth();
+        let (input, weights) = (noise(samples * sample, seed), noise(shape.out_channels * depth, seed ^ 1));
+        Self { shape, samples, is_signed, zero: seed as i8, input, weights }
+    }
+
+    /// A byte as the number that it represents.
+    fn value(&self, byte: i8) -> i32 {
+        if self.is_signed { i32::from(byte) } else { i32::from(byte.cast_unsigned()) }
+    }
+
+    fn weights(&self) -> ByteWeights {
+        let kind = PanelKind::of(&self.shape);
+        let panels = BytePanels::new(kind, |output, k| self.weights[output * kind.depth() + k]).unwrap();
+        let zero = match self.is_signed {
+            true => ZeroPoint::I8(self.zero),
+            false => ZeroPoint::U8(self.zero.cast_unsigned()),
+        };
+        ByteWeights::new(Arc::new(panels), zero, |output| {
+            assert!(output < self.shape.out_channels, "there is no such output");
+            factors(output)
+        })
+    }
+
+    /// The sums of all outputs, channels innermost.
+    fn sums(&self) -> Vec<i64> {
+        let BlockedShape { channels, out_channels, groups, lens: [height, width], windows } = self.shape;
+        let [rows, columns] = windows.map(|window| window.kernel);
+        let each = channels / groups;
+        let zero = self.value(self.zero);
+        let x = Array4::from_shape_fn((self.samples, channels, height, width), |(n, c, y, x)| {
+            self.value(self.input[((n * height + y) * width + x) * channels + c]) - zero
+        });
+        let w = Array4::from_shape_fn((out_channels, each, rows, columns), |(o, c, y, x)| {
+            i32::from(self.weights[((o * rows + y) * columns + x) * each + c])
+        });
+        let sums = naive::int8_conv2d(x.view(), w.view(), &windows, groups);
+        sums.permuted_axes([0, 2, 3, 1]).iter().copied().collect()
+    }
+
+    /// The numbers that are quantised.
+    fn reals(&self, finish: &Finish<'_>, added: Option<&[i8]>) -> Vec<f32> {
+        let real = |(index, sum): (usize, i64)| {
+            let how = factors(index % self.shape.out_channels);
+            let mut x = ((sum as i32 + how.start) as f32 + how.offset) * how.multiplier;
+            if let (Some(values), Some(added)) = (added, finish.added) {
+                x += (i32::from(values[index]) - added.zero_point) as f32 * added.scale;
+            }
+            if let Some(function) = finish.function {
+                function(std::slice::from_mut(&mut x));
+            }
+            x.clamp(finish.bounds[0], finish.bounds[1])
+        };
+        self.sums().into_iter().enumerate().map(real).collect()
+    }
+}
+
+fn double(numbers: &mut [f32]) {
+    numbers.iter_mut().for_each(|x| *x = *x * 2.0 - 1.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn convolutions_equal_the_naive_ones(
+        windows in [window(), window()],
+        (groups, each, outputs) in (1usize..4, 1usize..20, 1usize..40),
+        (is_depthwise, is_point) in (any::<bool>(), any::<bool>()),
+        lens in [1usize..9, 1usize..9],
+        (samples, is_signed, has_added, has_function) in (1usize..3, any::<bool>(), any::<bool>(), any::<bool>()),
+        seed: usize,
+    ) {
+        let (groups, each, outputs) = if is_depthwise { (groups * outputs + 1, 1, 1) } else { (groups, each, outputs) };
+        let point = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+        let windows = if is_point { [point; 2] } else { windows };
+        let (channels, out_channels) = (groups * each, groups * outputs);
+        let shape = BlockedShape { channels, out_channels, groups, lens, windows };
+        let problem = Problem::new(shape.clone(), samples, is_signed, seed);
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
+        let len = samples * conv.sample()[1];
+        let values = noise(len, seed ^ 2);
+        let added = Added { values: Bytes::from(&values[..]), scale: 0.3, zero_point: 3 };
+        let finish = Finish {
+            added: has_added.then_some(added),
+            function: has_function.then_some(&double as &(dyn Fn(&mut [f32]) + Sync)),
+            bounds: [-90.0, 110.0],
+            inverse: 1.7,
+            zero_point: 5,
+            range: [0, 120],
+        };
+        let want = problem.reals(&finish, Some(&values));
+        let bytes: Vec<i32> = want.iter().map(|&x| finish.quantized(x)).collect();
+        let input = unsigned(&problem.input);
+        let input = if is_signed { Bytes::from(&problem.input[..]) } else { Bytes::from(&input[..]) };
+        for kind in Kind::supported() {
+            let run = |outputs: Outputs<'_>| {
+                conv.run_as(kind, input, &weights, &finish, outputs, &Limits::default()).unwrap();
+            };
+            let mut reals = vec![9.0f32; len];
+            run(Outputs::F32(&mut reals));
+            prop_assert_eq!(&reals, &want, "{:?}", kind);
+            let mut signed = vec![9i8; len];
+            run(Outputs::I8(&mut signed));
+            prop_assert_eq!(signed.into_iter().map(i32::from).collect::<Vec<_>>(), bytes.clone(), "{:?}", kind);
+            let (alone, pooled) = on_threads(&[3], || {
+                let mut unsigned = vec![9u8; len];
+                run(Outputs::U8(&mut unsigned));
+                unsigned
+            });
+            prop_assert_eq!(&alone, &pooled[0]);
+            prop_assert_eq!(alone.into_iter().map(i32::from).collect::<Vec<_>>(), bytes.clone(), "{:?}", kind);
+        }
+    }
+
+    /// Sums become bytes in registers. Windows of some heights leave room for two rows of the output, and last blocks of channels
+    /// may be narrow; numbers of steps may be too large for an integer.
+    #[test]
+    fn depthwise_bytes_equal_the_naive_ones(
+        (high, wide) in ((1usize..8, 1usize..4, 1usize..3), (1usize..6, 1usize..3, 1usize..3)),
+        (channels, pads) in (2usize..200, [0usize..4, 0usize..3]),
+        lens in [1usize..14, 1usize..14],
+        (samples, is_signed, threads) in (1usize..3, any::<bool>(), 1usize..5),
+        inverse in prop::sample::select(vec![0.3f32, 1.7, 1e12]),
+        bounds in prop::sample::select(vec![[f32::NEG_INFINITY, f32::INFINITY], [-20.5, 13.0]]),
+        seed: usize,
+    ) {
+        let window = |(kernel, stride, dilation): (usize, usize, usize), pad: usize| Window {
+            kernel,
+            stride,
+            dilation,
+            pad_before: pad,
+            pad_after: pad,
+        };
+        let windows = [window(high, pads[0]), window(wide, pads[1])];
+        let shape = BlockedShape { channels, out_channels: channels, groups: channels, lens, windows };
+        let problem = Problem::new(shape.clone(), samples, is_signed, seed);
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
+        let len = samples * conv.sample()[1];
+        let finish = Finish { bounds, inverse, zero_point: -3, range: [-128, 100], ..Finish::NONE };
+        let want: Vec<i8> =
+            problem.reals(&finish, None).iter().map(|&x| finish.quantized(x) as i8).collect();
+        let input = unsigned(&problem.input);
+        let input = if is_signed { Bytes::from(&problem.input[..]) } else { Bytes::from(&input[..]) };
+        for kind in Kind::supported() {
+            let (alone, pooled) = on_threads(&[threads], || {
+                let (mut output, limits) = (vec![9i8; len], Limits::default());
+                conv.run_as(kind, input, &weights, &finish, Outputs::I8(&mut output), &limits).unwrap();
+                output
+            });
+            prop_assert_eq!(&alone, &pooled[0]);
+            prop_assert_eq!(&alone, &want, "{:?}", kind);
+        }
+    }
+
+    /// Many rows, and deep and wide products, are divided into several pieces.
+    #[test]
+    fn products_equal_the_naive_ones(
+        rows in 0usize..300,
+        (depth, outputs) in (0usize..300, 1usize..90),
+        (threads, seed) in (1usize..5, any::<usize>()),
+    ) {
+        let point = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+        let shape = BlockedShape {
+            channels: depth,
+            out_channels: outputs,
+            groups: 1,
+            lens: [1, rows],
+            windows: [point; 2],
+        };
+        let problem = Problem::new(shape, 1, true, seed);
+        let weights = problem.weights();
+        let want = problem.reals(&Finish::NONE, None);
+        let (alone, pooled) = on_threads(&[threads], || {
+            let mut output = vec![9.0f32; rows * outputs];
+            let (input, target) = (Bytes::from(&problem.input[..]), Outputs::F32(&mut output));
+            multiply_bytes(rows, input, &weights, &Finish::NONE, target, &Limits::default()).unwrap();
+            output
+        });
+        prop_assert_eq!(&alone, &pooled[0]);
+        prop_assert_eq!(alone, want);
+    }
+
+    /// The bits are those of the arithmetic that layers without these kernels use.
+    #[test]
+    fn outputs_are_those_of_the_scalar_arithmetic(sum in -40_000i32..40_000, bias in -1e3f32..1e3, scale in 1e-4f32..1.0) {
+        let step = ChannelStep::new(scale, 0.5, bias).unwrap();
+        let output = Quantization { scale, zero_point: 7, range: [0, 255] };
+        let how = Requantization { multiplier: scale, bias, output };
+        let weights = |factors: ChannelFactors| {
+            let kind = PanelKind::Product { groups: 1, outputs: 1, depth: 400 };
+            let left = std::cell::Cell::new(sum);
+            let panels = BytePanels::new(kind, |_, _| {
+                let weight = left.get().clamp(-127, 127);
+                left.set(left.get() - weight);
+                weight as i8
+            });
+            ByteWeights::new(Arc::new(panels.unwrap()), ZeroPoint::U8(0), |_| factors)
+        };
+        let ones = [1u8; 400];
+        let mut real = [0.0f32];
+        let (input, limits) = (Bytes::from(&ones[..]), Limits::default());
+        multiply_bytes(1, input, &weights(step.into()), &Finish::NONE, Outputs::F32(&mut real), &limits).unwrap();
+        prop_assert_eq!(real[0].to_bits(), step.real(f64::from(sum)).to_bits());
+        let mut byte = [0u8];
+        let finish = Finish { zero_point: 7, range: [0, 255], ..Finish::NONE };
+        multiply_bytes(1, input, &weights((&how).into()), &finish, Outputs::U8(&mut byte), &limits).unwrap();
+        prop_assert_eq!(i32::from(byte[0]), how.apply(f64::from(sum)));
+    }
+}
+
+#[test]
+fn panels_are_restored_from_their_bytes() {
+    let kind = PanelKind::Depthwise { channels: 70, window: [3, 3] };
+    let panels = BytePanels::new(kind, |output, k| (output * 9 + k) as i8).unwrap();
+    let len = panels.bytes().len();
+    assert_eq!(BytePanels::len(kind), Some(len));
+    let tensor = Tensor::from_vec(panels.bytes().to_vec(), &[len]).unwrap();
+    assert_eq!(BytePanels::stored(kind, tensor.clone()).unwrap().bytes(), panels.bytes());
+    let other = PanelKind::Depthwise { channels: 70, window: [5, 5] };
+    assert!(BytePanels::stored(other, tensor).is_none());
+}
+
+#[test]
+fn the_largest_sums_fit() {
+    let kind = PanelKind::Product { groups: 1, outputs: 1, depth: MAX_DEPTH };
+    assert!(
+        BytePanels::new(PanelKind::Product { groups: 1, outputs: 1, depth: MAX_DEPTH + 1 }, |_, _| 0)
+            .is_none()
+    );
+    let one = ChannelFactors { start: 0, offset: 0.0, multiplier: 1.0 };
+    for weight in [-128, 127] {
+        let panels = Arc::new(BytePanels::new(kind, |_, _| weight).unwrap());
+        for (zero, value) in [(0u8, 255u8), (255, 0)] {
+            let weights = ByteWeights::new(panels.clone(), ZeroPoint::U8(zero), |_| one);
+            let mut output = [0.0f32];
+            let (input, target) = (vec![value; MAX_DEPTH], Outputs::F32(&mut output));
+            multiply_bytes(1, Bytes::from(&input[..]), &weights, &Finish::NONE, target, &Limits::default())
+                .unwrap();
+            let product = (i64::from(value) - i64::from(zero)) * i64::from(weight);
+            assert_eq!(output[0], (product * MAX_DEPTH as i64) as f32);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Convolution of quantised (int8) tensors whose channels are innermost.
+
+use super::Conv;
+use crate::layout::padding::PaddingMode;
+use crate::op::{ForwardContext, Layer, LayerError, Result, TensorFormat, TensorMeta};
+use crate::quantized::write;
+use crate::support::epilogue::Epilogue;
+use crate::support::int8;
+use crate::support::int8::{byte_weights, bytes_last, write_last};
+use ixion_kernels::elementwise::ApplyEpilogue;
+use ixion_kernels::quantized::{Added, ByteConv, BytePanels, ByteWeights, Bytes, Finish, Outputs, PanelKind};
+use ixion_kernels::reformat::{Cut, to_planes};
+use ixion_tensor::{DType, TensorView, TensorViewMut};
+use std::borrow::Cow;
+use std::sync::Mutex;
+
+/// What an epilogue does, if the kernel can do it before it stores bytes.
+enum Ending {
+    /// Adds the input at a position, if any, and clamps the sum.
+    Sum(Option<usize>, [f32; 2]),
+    /// Applies a function.
+    Function,
+}
+
+impl Ending {
+    fn of(epilogue: Option<&Epilogue>) -> Option<Self> {
+        let Some(epilogue) = epilogue else {
+            return Some(Self::Sum(None, [f32::NEG_INFINITY, f32::INFINITY]));
+        };
+        match epilogue.bounded_sum() {
+            Some((added, bounds)) => Some(Self::Sum(added, bounds)),
+            None => (epilogue.num_inputs() == 0).then_some(Self::Function),
+        }
+    }
+}
+
+impl Conv {
+    /// Supports quantised inputs with the channels last, and such an output or a plain one of floats, where the kernel supports
+    /// the parameters.
+    pub(super) fn supports_bytes(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let is_output = position >= *self.num_inputs().end();
+        let fits = formats.get(position).is_some_and(|&format| {
+            format == TensorFormat::quantized().channels_last()
+                || (is_output && format == TensorFormat::plain(DType::F32))
+        });
+        fits && self.padding_mode == PaddingMode::Zeros
+            && int8::has_weights(&self.weight, self.bias.as_ref())
+            && Ending::of(self.epilogue.as_ref()).is_some()
+            && self.panel_kind().is_ok_and(|kind| kind.depth() > 0 && BytePanels::len(kind).is_some())
+    }
+
+    /// The kernel's efficiency relative to an `f32` matrix product, as measured with AVX-512. What takes time for each position,
+    /// and each group of channels, counts as so many `f32` products.
+    pub(super) fn byte_efficiency(&self, outputs: &[TensorMeta]) -> f64 {
+        /// Copying a product's factor, when a window is gathered, and finding a row of the window.
+        const FACTOR: f64 = 1.35;
+        const ROW: f64 = 450.0;
+        /// Finding the channels that a group sees of a place.
+        const TAP: f64 = 700.0;
+        /// Moving an output to its plane.
+        const MOVE: f64 = 30.0;
+        let Ok(shape) = self.blocked_shape(&[1, 1, 1, 1]) else { return 1.0 };
+        let kind = PanelKind::of(&shape);
+        let [rows, columns] = shape.windows.map(|window| window.kernel as f64);
+        let is_pointwise = shape.windows.iter().all(|window| window.kernel == 1 && window.stride == 1);
+        let gathering = match kind {
+            PanelKind::Depthwise { .. } => 0.0,
+            PanelKind::Product { depth, outputs, groups } => {
+                let finding = match groups > 1 {
+                    true => TAP * rows * columns,
+                    false if is_pointwise => 0.0,
+                    false => ROW * rows,
+                };
+                (finding + FACTOR * depth as f64) / outputs.max(1) as f64
+            }
+        };
+        let makes_planes = outputs.first().is_some_and(|output| output.scale().is_none());
+        int8::efficiency(kind, gathering + if makes_planes { MOVE } else { 0.0 })
+    }
+
+    /// The size of the scratch memory: floats with the channels last, before they are moved to their planes.
+    pub(super) fn bytes_workspace(&self, outputs: &[TensorMeta]) -> usize {
+        let makes_planes = self.int8.is_last() && self.int8.output_scale().is_none();
+        let planes = outputs.first().filter(|_| makes_planes);
+        let bytes = planes.and_then(TensorMeta::byte_len).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    fn panel_kind(&self) -> Result<PanelKind> {
+        Ok(PanelKind::of(&self.blocked_shape(&[1, 1, 1, 1])?))
+    }
+
+    /// Stores the scale of the input that the epilogue adds.
+    ///
+    /// # Errors
+    /// [`LayerError::Unsupported`] if that input is not as large as the output.
+    pub(super) fn configure_bytes(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        let added = match Ending::of(self.epilogue.as_ref()) {
+            Some(Ending::Sum(Some(position), _)) => inputs.get(position),
+            _ => None,
+        };
+        self.bytes.added_scale = added.and_then(TensorMeta::scale);
+        match added.zip(outputs.first()) {
+            Some((added, output)) if added.dims() != output.dims() => Err(too_small()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Packs the quantised weights if scales were configured.
+    ///
+    /// # Errors
+    /// Fails if the weights cannot be read or are not finite.
+    pub(super) fn initialize_bytes(&mut self) -> Result<()> {
+        if self.bytes.weights.is_some() {
+            return Ok(());
+        }
+        let Some((values, steps)) = self.int8.rows(&self.weight, self.bias.as_ref())? else {
+            return Ok(());
+        };
+        let shape = self.blocked_shape(&[1, 1, 1, 1])?;
+        let places = shape.windows.iter().map(|window| window.kernel).product::<usize>();
+        let channels = (shape.channels / shape.groups.max(1)).max(1);
+        // Files have the window innermost, panels the channels.
+        let weight = |output: usize, k: usize| {
+            let at = (output * channels + k % channels) * places + k / channels;
+            values.get(at).copied().unwrap_or(0)
+        };
+        let panels = BytePanels::new(PanelKind::of(&shape), weight).ok_or_else(too_deep)?;
+        self.bytes.weights = Some(byte_weights(panels, &steps));
+        Ok(())
+    }
+
+    /// Runs the convolution.
+    ///
+    /// # Errors
+    /// Fails if the deadline has passed or the epilogue fails.
+    pub(super) fn run_bytes(
+        &mut self,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<()> {
+        if output.num_elements() == 0 {
+            return Ok(());
+        }
+        self.initialize_bytes()?;
+        let (mut conv, mut epilogue) = (self.bytes.conv.take(), self.epilogue.take());
+        let result = conv
+            .of(*inputs[0].shape(), |shape| Ok(ByteConv::new(self.blocked_shape(shape)?)))
+            .and_then(|conv| self.convolve(conv, epilogue.as_mut(), inputs, output, context));
+        (self.bytes.conv, self.epilogue) = (conv, epilogue);
+        result
+    }
+
+    fn convolve(
+        &self,
+        conv: &ByteConv,
+        epilogue: Option<&mut Epilogue>,
+        inputs: &[TensorView<'_>],
+        output: &mut TensorViewMut<'_>,
+        context: &mut ForwardContext<'_>,
+    ) -> Result<()> {
+        let missing = || LayerError::Unsupported("an int8 input without a scale".to_owned());
+        let weights = self.bytes.weights.as_ref().ok_or_else(missing)?;
+        let scale = match output.dtype() {
+            DType::I8 => self.int8.output_scale().ok_or_else(missing)?,
+            _ => 1.0,
+        };
+        let (input, shape) = (bytes_last(&inputs[0])?, *output.shape());
+        let finish = Finish { inverse: 1.0 / scale, ..Finish::NONE };
+        match (Ending::of(epilogue.as_deref()), epilogue) {
+            (Some(Ending::Sum(None, bounds)), _) => {
+                let finish = Finish { bounds, ..finish };
+                run(conv, (&input, weights), &finish, output, context)
+            }
+            (Some(Ending::Sum(Some(position), bounds)), _) => {
+                let added = inputs.get(position).zip(self.bytes.added_scale);
+                let (added, scale) = added.ok_or_else(missing)?;
+                let values = bytes_last(added)?;
+                if values.len() != output.num_elements() {
+                    return Err(too_small());
+                }
+                let added = Some(Added { values: Bytes::from(&*values), scale, zero_point: 0 });
+                run(conv, (&input, weights), &Finish { bounds, added, ..finish }, output, context)
+            }
+            (Some(Ending::Function), Some(epilogue)) => {
+                let start = epilogue.start(inputs, DType::F32, &shape)?;
+                let failed = Mutex::new(None);
+                // A function of one element is the same everywhere.
+                let function = |values: &mut [f32]| {
+                    if let Err(error) = start.apply(0, values)
+                        && let Ok(mut failed) = failed.lock()
+                    {
+                        *failed = Some(error);
+                    }
+                };
+                let finish = Finish { function: Some(&function), ..finish };
+                run(conv, (&input, weights), &finish, output, context)?;
+                match failed.into_inner() {
+                    Ok(Some(error)) => Err(error.into()),
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(LayerError::Unsupported("int8 with the channels last: this epilogue".to_owned())),
+        }
+    }
+}
+
+fn run(
+    conv: &ByteConv,
+    (input, weights): (&Cow<'_, [i8]>, &ByteWeights),
+    finish: &Finish<'_>,
+    output: &mut TensorViewMut<'_>,
+    context: &mut ForwardContext<'_>,
+) -> Result<()> {
+    let input = Bytes::from(&**input);
+    if output.dtype() == DType::I8 {
+        let limits = context.limits();
+        return write_last(output, |output| {
+            Ok(conv.run(input, weights, finish, Outputs::I8(output), limits)?)
+        });
+    }
+    let (shape, count) = (*output.shape(), output.num_elements());
+    let (last, limits) = context.scratch_and_limits::<f32>(count)?;
+    conv.run(input, weights, finish, Outputs::F32(&mut *last), limits)?;
+    let [outer, len] = [0usize, 1].map(|axis| shape.get(axis).copied().unwrap_or(1));
+    let inner = count.checked_div(outer * len).unwrap_or(0);
+    let cut = Cut { outer, len, inner, block: None };
+    write::<f32>(output, |planes| Ok(to_planes(cut, last, planes, limits)?))
+}
+
+fn too_small() -> LayerError {
+    let reason = "int8 with the channels last: the epilogue adds a tensor of another shape than the output's";
+    LayerError::Unsupported(reason.to_owned())
+}
+
+fn too_deep() -> LayerError {
+    LayerError::Unsupported("int8: too many products per output".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::op::{CpuLayer, ForwardContext, Io, TensorFormat, TensorMeta};
+    use crate::support::testing::{on_threads, operator, waves};
+    use ixion_kernels::reformat::Stored;
+    use ixion_tensor::{DType, Format, Layout, Limits, Tensor, Workspace};
+    use proptest::prelude::*;
+
+    /// A convolution: its parameters, and the shapes of its input and its weight.
+    #[derive(Debug, Clone)]
+    struct Case {
+        params: Vec<(&'static str, &'static str)>,
+        input: Vec<usize>,
+        weight: Vec<usize>,
+    }
+
+    fn cases() -> impl Strategy<Value = Case> {
+        let case = |params: &[(&'static str, &'static str)], input: &[usize], weight: &[usize]| Case {
+            params: params.to_vec(),
+            input: input.to_vec(),
+            weight: weight.to_vec(),
+        };
+        prop::sample::select(vec![
+            case(&[("padding", "1")], &[2, 3, 9, 7], &[11, 3, 3, 3]),
+            case(&[], &[1, 20, 5, 6], &[33, 20, 1, 1]),
+            case(&[("stride", "2"), ("dilation", "2")], &[1, 4, 9, 8], &[5, 4, 2, 3]),
+            case(&[("padding", "same")], &[1, 2, 5, 6], &[3, 2, 3, 4]),
+            case(&[("groups", "20"), ("padding", "1")], &[2, 20, 5, 6], &[20, 1, 3, 3]),
+            case(&[("groups", "70"), ("padding", "2"), ("stride", "2")], &[1, 70, 7, 6], &[70, 1, 5, 5]),
+            case(&[("groups", "2")], &[1, 6, 5, 5], &[20, 3, 3, 3]),
+        ])
+    }
+
+    fn whole(dims: &[usize], seed: usize) -> Tensor {
+        let values = (0..dims.iter().product()).map(|at: usize| ((at * 37 + seed) % 255) as i8);
+        Tensor::from_vec(values.map(|q| q.max(-127)).collect(), dims).unwrap()
+    }
+
+    /// The same elements with the channels last.
+    fn last(x: &Tensor) -> Tensor {
+        let mut last = Tensor::zeros_with_layout(x.dtype(), Layout::channels_last(*x.shape())).unwrap();
+        last.view_mut().unwrap().copy_from(&x.view()).unwrap();
+        last
+    }
+
+    /// Runs a layer whose tensors have these scales; those without are `f32` and row-major.
+    fn run(
+        layer: &mut dyn CpuLayer,
+        inputs: &[(&Tensor, Option<f32>)],
+        scale: impl Into<Option<f32>>,
+        format: Format,
+    ) -> Tensor {
+        let scale = scale.into();
+        let meta = |shape: &[usize], scale: Option<f32>| {
+            let (dtype, format) = match scale {
+                Some(_) => (DType::I8, format),
+                None => (DType::F32, Format::Plain),
+            };
+            TensorMeta::new(dtype, shape.iter().copied()).with_format(format).with_scale(scale)
+        };
+        let float = |(x, _): &(&Tensor, Option<f32>)| TensorMeta::new(DType::F32, x.shape().iter().copied());
+        let real: Vec<TensorMeta> = inputs.iter().map(float).collect();
+        let shape = layer.infer(&real).unwrap().remove(0).shape().unwrap();
+        let metas: Vec<TensorMeta> = inputs.iter().map(|(x, scale)| meta(x.shape(), *scale)).collect();
+        let wanted = meta(&shape, scale);
+        layer.configure(&metas, std::slice::from_ref(&wanted)).unwrap();
+        layer.initialize().unwrap();
+        let layout = match wanted.format() {
+            Format::ChannelsLast => Layout::channels_last(shape),
+            _ => Layout::contiguous(shape),
+        };
+        let mut output = Tensor::zeros_with_layout(wanted.dtype(), layout).unwrap();
+        let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
+        workspace.reserve(layer.workspace(&metas, &[wanted])).unwrap();
+        let mut context = ForwardContext::new(&mut workspace, &limits);
+        let views: Vec<_> = inputs.iter().map(|(x, _)| x.view()).collect();
+        let mut outputs = [output.view_mut().unwrap()];
+        layer.forward(&mut Io::new(&views, &mut outputs, &mut context)).unwrap();
+        output
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        /// Only ties are rounded differently: one path divides by the scale of the output, the other multiplies by its
+        /// reciprocal.
+        #[test]
+        fn both_orders_of_channels_give_the_same_results(
+            case in cases(),
+            seed in 0usize..1000,
+            epilogue in prop::sample::select(vec![None, Some("relu(@0)"), Some("silu(@0)"), Some("relu(add(@0,@1))")]),
+            scales in [1e-3f32..0.1, 1e-2f32..1.0, 1e-2f32..1.0],
+        ) {
+            let mut params = case.params.clone();
+            params.extend(epilogue.map(|text| ("epilogue", text)));
+            let float = |dims: &[usize]| waves(dims).cast(DType::F32).unwrap();
+            let conv = operator("nn.Conv2d", &params).with_names(&["input", "epilogue_1"]);
+            let conv = conv.with_attr("weight", float(&case.weight)).with_attr("bias", float(&case.weight[..1]));
+            let input = whole(&case.input, seed);
+            let adds = epilogue.is_some_and(|text| text.contains("@1"));
+            let count = if adds { 2 } else { 1 };
+            let [scale, out_scale, added_scale] = scales;
+            let plain = operator("nn.Conv2d", &case.params).with_attr("weight", float(&case.weight));
+            let mut shape = plain.create(1).unwrap();
+            let shape = run(&mut *shape, &[(&input, Some(scale))], out_scale, Format::Plain);
+            let added = whole(shape.shape(), seed + 7);
+            let real: Vec<f32> = added.to_vec::<i8>().unwrap().into_iter().map(|q| q.load(added_scale)).collect();
+            let real = Tensor::from_vec(real, added.shape()).unwrap();
+            let mut inputs = vec![(&input, Some(scale)), (&real, None)];
+            inputs.truncate(count);
+            let wanted = run(&mut *conv.create(count).unwrap(), &inputs, out_scale, Format::Plain);
+            let wanted_floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<f32>, Format::Plain);
+            let (input, added) = (last(&input), last(&added));
+            let mut inputs = vec![(&input, Some(scale)), (&added, Some(added_scale))];
+            inputs.truncate(count);
+            let format = TensorFormat::quantized().channels_last();
+            let mut layer = conv.create(count).unwrap();
+            prop_assert!((0..=count).all(|at| layer.supports(at, &[format; 3][..=at])));
+            let found = run(&mut *layer, &inputs, out_scale, Format::ChannelsLast);
+            let pairs = found.to_vec::<i8>().unwrap().into_iter().zip(wanted.to_vec::<i8>().unwrap());
+            let off = pairs.filter(|(a, b)| a != b).map(|(a, b)| a.abs_diff(b));
+            let off: Vec<u8> = off.collect();
+            prop_assert!(off.iter().all(|&off| off == 1) && off.len() * 50 <= wanted.num_elements(), "{off:?}");
+
+            let float = TensorFormat::plain(DType::F32);
+            let formats = [&[format; 2][..count], &[float]].concat();
+            prop_assert!(layer.supports(count, &formats));
+            let floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<f32>, Format::ChannelsLast);
+            let comparison = floats.allclose(&wanted_floats, 1e-5, 1e-6, false).unwrap();
+            prop_assert!(comparison.holds(), "{comparison}");
+
+            let bytes = layer.serialize().unwrap();
+            let (alone, pooled) = on_threads(&[3], || {
+                let mut again = conv.create(count).unwrap();
+                again.deserialize(&bytes).unwrap();
+                again.initialize().unwrap();
+                run(&mut *again, &inputs, out_scale, Format::ChannelsLast)
+            });
+            prop_assert_eq!(&alone, &found);
+            prop_assert_eq!(&pooled[0], &found);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused() {
+        let last = TensorFormat::quantized().channels_last();
+        let takes = |params: &[(&str, &str)], weight: &[usize]| {
+            let weight = waves(weight).cast(DType::F32).unwrap();
+            let conv = operator("nn.Conv2d", params).with_attr("weight", weight);
+            conv.create(1).unwrap().supports(0, &[last])
+        };
+        assert!(takes(&[], &[2, 3, 3, 3]));
+        assert!(!takes(&[("padding", "1"), ("padding_mode", "reflect")], &[2, 3, 3, 3]));
+        assert!(!takes(&[], &[2, 3, 3]) && !takes(&[], &[1, 70_000, 1, 1]));
+    }
+
+    #[test]
+    fn tensors_of_other_shapes_are_not_added() {
+        let weight = waves(&[4, 3, 1, 1]).cast(DType::F32).unwrap();
+        let conv = operator("nn.Conv2d", &[("epilogue", "add(@0,@1)")]).with_names(&["input", "epilogue_1"]);
+        let mut layer = conv.with_attr("weight", weight).create(2).unwrap();
+        let meta = |dims: [usize; 4]| {
+            let meta = TensorMeta::new(DType::I8, dims);
+            meta.with_format(Format::ChannelsLast).with_scale(Some(0.5))
+        };
+        let (input, output) = (meta([1, 3, 2, 2]), meta([1, 4, 2, 2]));
+        assert!(layer.configure(&[input.clone(), output.clone()], &[output.clone()]).is_ok());
+        assert!(layer.configure(&[input, meta([1, 4, 1, 1])], &[output]).is_err());
+    }
+}
