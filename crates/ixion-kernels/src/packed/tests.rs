@@ -313,7 +313,9 @@ proptest! {
     fn pairs_are_as_exact_as_their_rounded_factors(
         depth in 1usize..900, seed in 0usize..1000,
     ) {
-        prop_assume!(Packing::Bf16Pairs.are_supported());
+        if !Packing::Bf16Pairs.are_supported() {
+            return Ok(());
+        }
         let rounded = |index: usize| bf16::from_f32(rough(index + seed));
         let panels = Panels::pairs(5, depth, |o, k| rough(o * depth + k + seed), |_| 0.25);
         let row: Vec<f32> = (0..depth).map(|k| rough(7 * k + seed)).collect();
