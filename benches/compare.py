@@ -83,8 +83,8 @@ def named(text: str) -> tuple[str, str]:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS), help=f"of {','.join(NETWORKS)}")
-    parser.add_argument("--peers", type=chosen(NAMES), default=NAMES, help=f"of {','.join(NAMES)}")
+    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS), help=f"of {', '.join(NETWORKS)}")
+    parser.add_argument("--peers", type=chosen(NAMES), default=NAMES, help=f"of {', '.join(NAMES)}")
     parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
     parser.add_argument("--rounds", type=positive(int), default=7, help="turns of each runtime (default: 7)")
     parser.add_argument("--seconds", type=positive(float), default=0.5, help="how long a turn takes (default: 0.5)")
@@ -109,9 +109,13 @@ def parse() -> argparse.Namespace:
     if cores and max(arguments.threads) > cores:
         parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
     arguments.tolerance = arguments.tolerance or TOLERANCES[arguments.precision]
-    for name in [name for name in arguments.peers if name not in PRECISIONS[arguments.precision]]:
-        say(f"{name} is left out: its f32 models cannot be run in {arguments.precision}")
-    arguments.peers = [name for name in arguments.peers if name in PRECISIONS[arguments.precision]]
+    fitting = [name for name in arguments.peers if name in PRECISIONS[arguments.precision]]
+    if not fitting:
+        parser.error(f"none of {', '.join(arguments.peers)} runs f32 models in {arguments.precision}")
+    for name in arguments.peers:
+        if name not in fitting:
+            say(f"{name} is left out: its f32 models cannot be run in {arguments.precision}")
+    arguments.peers = fitting
     return arguments
 
 

@@ -16,7 +16,7 @@ which differ from those of the network where PNNX has folded batch norms.
 Exit codes:
   0  measured, and the rule is kept
   1  measured, but a network breaks the rule, or cannot be made or run
-  2  a usage error, or numpy or the command is missing
+  2  a usage error, or a package or the command is missing
   130  interrupted; earlier measurements are reported
 """
 
@@ -24,6 +24,7 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 NEEDED = "pip install -r benches/requirements.txt -r tests/export/requirements.txt"
@@ -72,7 +73,7 @@ def at_least(least: float, kind):
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=names, default=list(exact.ALL), help=f"of {','.join(exact.ALL)}")
+    parser.add_argument("--models", type=names, default=list(exact.ALL), help=f"of {', '.join(exact.ALL)}")
     parser.add_argument("--inputs", type=at_least(FEWEST, int), default=FEWEST,
                         help=f"sets of random inputs of each network (default: {FEWEST})")
     parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
@@ -152,6 +153,11 @@ def measure_all(arguments: argparse.Namespace, known: dict) -> None:
             arguments.json.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
+def is_wrong(result: dict) -> bool:
+    """Whether a network breaks a rule, or could not be measured."""
+    return "reason" in result or "reason" in result["f64"] or bool(result["broken"])
+
+
 def main() -> int:
     arguments = parse()
     arguments.folder = arguments.folder.resolve()
@@ -169,13 +175,16 @@ def main() -> int:
     known, code = document(arguments, program, of), 0
     try:
         measure_all(arguments, known)
+    except PackageNotFoundError as error:
+        say(f"{error}: {NEEDED}")
+        return 2
     except KeyboardInterrupt:
         code = 130
     text = exact_report.markdown(known)
     print(text, end="")
     if arguments.markdown:
         arguments.markdown.write_text(text, encoding="utf-8")
-    return code or int(any(result.get("broken", ["failed"]) for result in known["networks"].values()))
+    return code or int(any(map(is_wrong, known["networks"].values())))
 
 
 if __name__ == "__main__":

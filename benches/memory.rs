@@ -2,8 +2,8 @@
 //! note.
 //!
 //! Opening only builds an index and should need little memory, whatever the size of the archive. A run should need at most the
-//! weights in use and 1.2 times the largest set of simultaneously live activations. Many runs of a plan with pictures of ever
-//! other sizes should keep no more than few.
+//! weights in use and 1.2 times the largest set of simultaneously live activations. Many runs of a plan with pictures of changing
+//! sizes should keep no more memory than a few runs.
 //!
 //! The C library keeps freed blocks, which count as resident. With `MALLOC_MMAP_THRESHOLD_=131072`, glibc returns large blocks
 //! immediately, so that only memory in use is measured.
@@ -68,7 +68,7 @@ fn run() {
     }
 }
 
-/// Runs a plan with pictures of ever other sizes: the resident size after so many runs, as lines of a table in Markdown.
+/// Runs a plan with pictures of changing sizes, and prints the resident size after so many runs as a table in Markdown.
 fn changing_shapes() {
     const RUNS: usize = 1000;
     let param = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/shapes_unet/shapes_unet.pnnx.param");

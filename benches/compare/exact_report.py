@@ -67,7 +67,9 @@ def markdown(document: dict) -> str:
     machine, versions = document["machine"], document["versions"]
     measured = {name: result for name, result in document["networks"].items() if "reason" not in result}
     packages = ", ".join(f"{name} {of}" for name, of in versions.items() if of)
-    parts = [f"{machine['processor']}, {machine['cores']} cores; f32; {document['inputs']} inputs; {machine['date']}",
+    threads = " and ".join(map(str, document["threads"])) + (" thread" if document["threads"] == [1] else " threads")
+    parts = [f"{machine['processor']}, {machine['cores']} cores; {threads}; f32; {document['inputs']} inputs; "
+             f"{machine['date']}",
              f"ixion {document['ixion']['version']}, {packages}"]
     if measured:
         parts.append(

@@ -92,7 +92,7 @@ def starts(rows: dict[str, dict], names: list[str]) -> str:
         return f"{entry['load_ms']:.0f} + {milliseconds(entry['first_ms'])} / {memory}{idle}"
 
     lines = [[model, *(text(row.get(name)) for name in names)] for model, row in rows.items()]
-    return table(["load + first run, ms / peak MB / processor while idle, if any", *names], lines)
+    return table(["load + first run, ms / peak MB / share of a core while idle, if any", *names], lines)
 
 
 def reasons(results: dict) -> list[str]:

@@ -13,12 +13,13 @@ The text is formatted as PNNX formats it, and the archive is rewritten with a ch
 written under a temporary name, so that no partial file is left behind; PARAM itself may be the target.
 
 The Python source defines a class Model for PyTorch, which reads its weights from the archive next to it. If PyTorch has no \
-counterpart of some operators, they are listed with their lines and the reasons, and nothing is written.
+counterpart of some operators, they are listed with their lines and the reasons, and nothing is written. A plan can only be \
+written as text and archive.
 
 Exit codes:
   0  everything was written
   1  a weight is damaged, operators cannot be written as Python, or a file could not be written
-  2  the model cannot be read or lacks weights, or a usage error
+  2  the model cannot be read or lacks weights, a plan is to be written as Python, or a usage error
 
 Examples:
   ixion convert old.param --bin old.bin --param new.pnnx.param
@@ -62,8 +63,14 @@ impl ConvertArgs {
     /// The Python source for this path.
     ///
     /// # Errors
-    /// Fails if the path is one of the inputs or cannot be written, or if some operators cannot be written as Python.
+    /// Fails if the model is a plan, if the path is one of the inputs or cannot be written, or if some operators cannot be
+    /// written as Python.
     fn source(&self, path: &Path, graph: &Graph) -> Result<Source, Failure> {
+        if self.model.is_plan() {
+            let plan = self.model.param.display();
+            let message = format!("{plan} is a plan, whose operators PyTorch lacks");
+            return Err(Failure::unusable(message).advise("convert the model that it was built from"));
+        }
         files::check_kept(path, self.model.files())?;
         let archive = self.param.as_ref().unwrap_or(&self.model.param).as_path();
         let archive =

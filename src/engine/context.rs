@@ -16,6 +16,7 @@ use crate::shape::{Changes, Shapes};
 use crate::tensor::{Tensor, TensorView, TensorViewMut, Workspace};
 use crate::{CancelToken, Limits};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ impl<'p> Context<'p> {
             layers,
             arena: Arena::new(0)?,
             device,
-            dynamic: vec![None; plan.graph.operands().len()],
+            dynamic: BTreeMap::new(),
             workspace: Workspace::new()?,
             spares: Spares::default(),
         };
@@ -324,7 +325,7 @@ impl<'p> Context<'p> {
         for job in &prepared.jobs {
             self.state.drop_layer(job.operator);
         }
-        self.state.dynamic.fill(None);
+        self.state.dynamic.clear();
         self.current = None;
     }
 }

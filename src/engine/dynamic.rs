@@ -20,9 +20,10 @@ pub(super) fn described(
     operator: &RuntimeOperator,
     inputs: &[TensorView<'_>],
 ) -> Result<Configured, LayerError> {
+    // A layout does not say whether a format has its channels last: as a layout, that is plain.
     let meta = |(input, operand): (&TensorView<'_>, &OperandIndex)| {
-        let (format, scale) = (input.layout().format(), graph.operand(*operand).scale());
-        TensorMeta::of(input).with_format(format).with_scale(scale)
+        let operand = graph.operand(*operand);
+        TensorMeta::of(input).with_format(operand.format()).with_scale(operand.scale())
     };
     let inputs: Vec<TensorMeta> = inputs.iter().zip(operator.inputs()).map(meta).collect();
     let outputs = apply_rule(graph, operator, &inputs)?;
@@ -44,6 +45,14 @@ impl Input<'_> {
         match self {
             Self::Placed(view) => *view,
             Self::Held(tensor) | Self::Last(tensor) => tensor.view(),
+        }
+    }
+
+    /// The tensor, unless it has a place.
+    fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Self::Placed(_) => None,
+            Self::Held(tensor) | Self::Last(tensor) => Some(tensor),
         }
     }
 
@@ -85,6 +94,8 @@ pub(super) struct Computation<'a, 'v> {
     pub(super) metas: &'a Configured,
     pub(super) workspace: &'a mut Workspace,
     pub(super) spares: &'a mut Spares,
+    /// The bytes of all activations that are held already.
+    pub(super) held: u64,
     pub(super) limits: &'a Limits,
 }
 
@@ -92,7 +103,8 @@ impl Computation<'_, '_> {
     /// Computes all outputs, and returns those without a place, by position.
     ///
     /// # Errors
-    /// The error of a layer that fails or breaks its contract; an error if a tensor exceeds the limits.
+    /// The error of a layer that fails or breaks its contract; an error if a tensor, or all activations together, exceed the
+    /// limits.
     pub(super) fn run(self) -> Result<Vec<Option<Tensor>>, LayerError> {
         let bytes = self.layer.workspace(&self.metas.inputs, &self.metas.outputs);
         self.limits.check_tensor("workspace", bytes as u64)?;
@@ -114,7 +126,7 @@ impl Computation<'_, '_> {
         let tensors = self.layer.forward_dynamic(&views_of(&self.inputs), &mut context)?;
         check_returned(&tensors, &self.metas.outputs)?;
         let bytes = tensors.iter().map(|tensor| tensor.storage_bytes() as u64);
-        self.limits.check_total("the activations", bytes.fold(0, u64::saturating_add))?;
+        self.limits.check_total("the activations", bytes.fold(self.held, u64::saturating_add))?;
         recycle(std::mem::take(&mut self.inputs), &mut *self.spares);
         self.put(tensors)
     }
@@ -147,15 +159,21 @@ impl Computation<'_, '_> {
         Ok(Some(views))
     }
 
-    /// The input that the layer may overwrite: the only output has its element type and layout, and nothing reads it later.
+    /// The input that the layer may overwrite: the only output has its element type and layout, and nothing else reads it, now
+    /// or later.
     fn overwritten(&self) -> Result<Option<usize>, LayerError> {
         let ([output], [None]) = (&self.metas.outputs[..], &self.targets[..]) else { return Ok(None) };
         let Some(position) = self.layer.in_place(0) else { return Ok(None) };
         let Some(Input::Last(data)) = self.inputs.get(position) else { return Ok(None) };
         let is_alike = data.dtype() == output.dtype() && *data.layout() == output.layout()?;
-        // Two inputs may share memory. Then, it is copied when one is written, which blocks allow only if they are unrolled.
-        let may_be_copied = output.format() == Format::Plain || self.layer.is_pointwise();
-        Ok((is_alike && may_be_copied).then_some(position))
+        Ok((is_alike && !self.is_read_twice(position)).then_some(position))
+    }
+
+    /// Returns true if another input shares the memory of the input at this position: writing would copy it.
+    fn is_read_twice(&self, position: usize) -> bool {
+        let Some(data) = self.inputs.get(position).and_then(Input::tensor) else { return false };
+        let others = self.inputs.iter().enumerate().filter(|&(other, _)| other != position);
+        others.filter_map(|(_, other)| other.tensor()).any(|other| other.shares_storage(data))
     }
 
     fn forward_in_place(mut self, position: usize) -> Result<Vec<Option<Tensor>>, LayerError> {
@@ -194,7 +212,7 @@ impl Computation<'_, '_> {
     /// New tensors for the outputs without a place.
     fn allocated(&mut self) -> Result<Vec<Option<Tensor>>, LayerError> {
         let mut made = Vec::with_capacity(self.targets.len());
-        let mut total = 0u64;
+        let mut total = self.held;
         for (meta, target) in self.metas.outputs.iter().zip(&self.targets) {
             let (dtype, layout) = (meta.dtype(), meta.layout()?);
             if let Some(place) = target {
@@ -267,4 +285,38 @@ fn unrolled(view: TensorView<'_>) -> Result<TensorView<'_>, LayerError> {
 fn unrolled_mut(view: TensorViewMut<'_>) -> Result<TensorViewMut<'_>, LayerError> {
     let layout = view.layout().unrolled()?;
     Ok(view.with_layout(layout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::OperatorIndex;
+    use crate::op::TensorFormat;
+    use crate::pnnx::Graph;
+
+    const MODEL: &str =
+        "7767517\n3 2\npnnx.Input in 0 1 x #x=(2,4,3,3)f32\nnn.ReLU act 1 1 x y\npnnx.Output out 1 0 y\n";
+
+    #[test]
+    fn tensors_are_described_in_their_formats() {
+        let mut graph = RuntimeGraph::from_pnnx(Graph::parse(MODEL, &Limits::default()).unwrap());
+        graph.build().unwrap();
+        let act = OperatorIndex::new(0);
+        let shape = Shape::new(&[2, 4, 3, 3]).unwrap();
+        let last = TensorFormat::quantized().channels_last();
+        for (format, scale, layout) in [
+            (last, Some(0.5), Layout::channels_last(shape)),
+            (TensorFormat::quantized(), Some(0.5), Layout::contiguous(shape)),
+            (TensorFormat::plain(DType::F32).blocked(1, 8), None, Layout::blocked(shape, 1, 8).unwrap()),
+        ] {
+            let operands = [graph.operator(act).inputs()[0], graph.operator(act).outputs()[0]];
+            operands.iter().for_each(|&operand| graph.set_format(operand, format, scale));
+            let x = Tensor::zeros_with_layout(format.dtype, layout).unwrap();
+            let Configured { inputs, outputs } = described(&graph, graph.operator(act), &[x.view()]).unwrap();
+            for meta in [&inputs[0], &outputs[0]] {
+                let found = (meta.dtype(), meta.format(), meta.scale(), meta.layout().unwrap());
+                assert_eq!(found, (format.dtype, format.format, scale, layout));
+            }
+        }
+    }
 }

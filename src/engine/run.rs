@@ -147,6 +147,7 @@ impl<'b> Execution<'_, 'b> {
     fn step_dynamic(&mut self, job: &Job) -> Result<(), Fault> {
         let (plan, places, limits) = (self.plan, &self.prepared.memory.places, self.limits);
         let operator = &plan.graph.operators()[job.operator];
+        let held = self.state.held_bytes();
         let State { layers, configured, arena, dynamic, workspace, spares, .. } = &mut *self.state;
         let Some(layer) = &mut layers[job.operator] else { return Ok(()) };
         let mut memory =
@@ -156,16 +157,17 @@ impl<'b> Execution<'_, 'b> {
         let released = plan.graph.released_after(job.operator);
         let mut inputs: SmallVec<[Input<'_>; 4]> = SmallVec::new();
         for input in operator.inputs() {
-            let held = || dynamic[input.position()].clone();
             let found = match places[input.position()] {
                 Some(_) => readable.next().map(Input::Placed),
-                None => held().map(Input::Held),
+                None => dynamic.get(&input.position()).cloned().map(Input::Held),
             };
             let not_run = || GraphError::NotRun(plan.graph.operand(*input).name().to_owned());
             inputs.push(found.ok_or_else(not_run)?);
         }
-        released.iter().for_each(|operand| dynamic[operand.position()] = None);
-        let is_shared = |tensor: &Tensor| dynamic.iter().flatten().any(|other| other.shares_storage(tensor));
+        for operand in released {
+            dynamic.remove(&operand.position());
+        }
+        let is_shared = |tensor: &Tensor| dynamic.values().any(|other| other.shares_storage(tensor));
         let inputs: SmallVec<[Input<'_>; 4]> =
             inputs.into_iter().map(|input| input.or_last(is_shared)).collect();
         let target = |output: &OperandIndex| places[output.position()].and_then(|_| writable.next());
@@ -180,14 +182,15 @@ impl<'b> Execution<'_, 'b> {
                 *configured = Some(metas.clone());
             }
             let (layer, metas) = (&mut **layer, &metas);
-            let computation = Computation { layer, inputs, targets, metas, workspace, spares, limits };
+            let computation = Computation { layer, inputs, targets, metas, workspace, spares, held, limits };
             computation.run().map_err(|error| (Stage::Forward, error))
         })?;
         for (output, tensor) in operator.outputs().iter().zip(computed) {
-            dynamic[output.position()] = tensor;
+            // An output that no operator reads is released at once.
+            if let Some(tensor) = tensor.filter(|_| !released.contains(output)) {
+                dynamic.insert(output.position(), tensor);
+            }
         }
-        // Outputs that no operator reads.
-        released.iter().for_each(|operand| dynamic[operand.position()] = None);
         Ok(())
     }
 
@@ -258,7 +261,11 @@ pub(super) fn make_buffers(
 ) -> Result<(), EngineError> {
     for (position, (known, buffer)) in prepared.outputs.iter().zip(buffers).enumerate() {
         let given = outputs.get(position).and_then(Option::as_ref);
-        let Some((dtype, shape)) = known else { continue };
+        let Some((dtype, shape)) = known else {
+            // The run allocates it, so that of the last run is no longer needed.
+            *buffer = None;
+            continue;
+        };
         let is_in_input = plan.donor(position).is_some();
         if let Some(given) = given {
             if given.dtype() != *dtype || given.shape() != shape {
@@ -272,7 +279,9 @@ pub(super) fn make_buffers(
         if is_in_input {
             continue;
         }
-        let fits = |tensor: &Tensor| tensor.dtype() == *dtype && tensor.shape() == shape;
+        let fits = |tensor: &Tensor| {
+            tensor.dtype() == *dtype && tensor.shape() == shape && tensor.layout().is_contiguous()
+        };
         if !buffer.as_ref().is_some_and(fits) {
             *buffer = Some(Tensor::empty(*dtype, shape)?);
         }
@@ -343,7 +352,7 @@ pub(super) fn deliver(
     for (position, port) in plan.outputs.iter().enumerate() {
         let is_dynamic = prepared.outputs.get(position).is_some_and(Option::is_none);
         if is_dynamic {
-            buffers[position] = state.dynamic[port.operand].clone();
+            buffers[position] = state.dynamic.get(&port.operand).cloned();
         }
         let (Some(given), Some(buffer)) = (&mut outputs[position], &buffers[position]) else { continue };
         if is_dynamic && (given.dtype() != buffer.dtype() || given.shape() != buffer.shape()) {
@@ -355,6 +364,6 @@ pub(super) fn deliver(
             given.copy_from(&buffer.view())?;
         }
     }
-    state.dynamic.fill(None);
+    state.dynamic.clear();
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::graph::{OperandIndex, RuntimeOperator, Stage};
 use crate::memory::Arena;
 use crate::op::{CloneCpuLayer, CpuLayer, Device, LayerError, TensorMeta, catch_panic, drop_layer};
 use crate::tensor::{Tensor, Workspace};
+use std::collections::BTreeMap;
 
 /// The mutable state of a context.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub(super) struct State {
     pub(super) arena: Arena,
     /// The part of the state on a device.
     pub(super) device: Option<DeviceState>,
-    /// Tensors of operators whose sizes depend on values, by the operand's position.
-    pub(super) dynamic: Vec<Option<Tensor>>,
+    /// The tensors without a place that are needed now, since their sizes depend on values; by the operand's position.
+    pub(super) dynamic: BTreeMap<usize, Tensor>,
     /// The scratch memory of such operators.
     pub(super) workspace: Workspace,
     /// Memory for such tensors.
@@ -27,6 +28,15 @@ pub(super) struct State {
 }
 
 impl State {
+    /// The bytes of all activations: those in the arena, and those without a place. Memory that tensors share counts once.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let mut held: Vec<(usize, usize)> =
+            self.dynamic.values().map(|tensor| (tensor.storage_id(), tensor.storage_bytes())).collect();
+        held.sort_unstable();
+        held.dedup();
+        held.iter().map(|&(_, bytes)| bytes as u64).fold(self.arena.len() as u64, u64::saturating_add)
+    }
+
     /// Drops a layer that failed. It is cloned again when layers are configured.
     pub(super) fn drop_layer(&mut self, position: usize) {
         self.layers.get_mut(position).and_then(Option::take).into_iter().for_each(drop_layer);

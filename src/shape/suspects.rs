@@ -153,10 +153,9 @@ fn has_constant_places(graph: &RuntimeGraph, operator: &RuntimeOperator) -> bool
         let producer = graph.operand(operand).producer();
         producer.is_some_and(|producer| graph.operator(producer).inputs().is_empty())
     };
-    let mut is_place = false;
     operator.inputs().iter().zip(operator.input_names()).all(|(&input, name)| {
-        // The items of a list follow its name.
-        is_place = name.as_deref().map_or(is_place, |name| matches!(name, "index" | "indices" | "mask"));
+        // The items of a list of indices have no names.
+        let is_place = name.as_deref().is_none_or(|name| matches!(name, "index" | "indices" | "mask"));
         !is_place || is_constant(input)
     })
 }

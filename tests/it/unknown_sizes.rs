@@ -2,10 +2,11 @@
 //! planning resumes where sizes are known again.
 
 use ixion::Limits;
-use ixion::engine::{Builder, Formats, Plan, Precision};
+use ixion::engine::{Builder, Calibration, EngineError, Formats, Method, Plan, Precision};
 use ixion::graph::{RuntimeGraph, RuntimeOperator};
 use ixion::memory::Action;
 use ixion::op::TensorMeta;
+use ixion::passes::Passes;
 use ixion::pnnx;
 use ixion::tensor::{DType, Format, Tensor};
 
@@ -67,6 +68,16 @@ torch.sum total 1 1 c z dim=(0) keepdim=False $input=c #z=(8)f32
 nn.ReLU act 1 1 z y #y=(8)f32
 pnnx.Output out 3 0 h t y";
 
+/// The places of all elements that are not zero, and a chain of tensors computed from them, all of which are returned.
+const KEPT: &str = "pnnx.Input in 0 1 x #x=(6,8)f32
+aten::nonzero find 1 1 x p #p=(48,2)i64
+Tensor.to a 1 1 p a dtype=torch.float #a=(48,2)f32
+F.sigmoid b 1 1 a b $input=a #b=(48,2)f32
+F.tanh c 1 1 b c $input=b #c=(48,2)f32
+torch.transpose d 1 1 c d dim0=0 dim1=1 $input=c #d=(2,48)f32
+F.sigmoid e 1 1 c e $input=c #e=(48,2)f32
+pnnx.Output out 5 0 a b c d e";
+
 fn graph(text: &str) -> pnnx::Graph {
     let text = format!("7767517\n{} 0\n{text}\n", text.lines().count());
     pnnx::Graph::parse(&text, &Limits::default()).unwrap()
@@ -93,7 +104,7 @@ fn plans(text: &str) -> Vec<(&'static str, Plan)> {
         ("alternating", alternating),
         ("plain", builder(text).with_formats(Formats::Plain).build().unwrap()),
         ("on 2 threads", builder(text).with_threads(2).build().unwrap()),
-        ("without passes", builder(text).with_passes(ixion::passes::Passes::empty()).build().unwrap()),
+        ("without passes", builder(text).with_passes(Passes::empty()).build().unwrap()),
     ]
 }
 
@@ -138,6 +149,16 @@ fn images(are_light: &[bool]) -> Tensor {
 
 fn tokens(count: usize, seed: u64) -> Tensor {
     Tensor::randn(&[count, 8], seed).unwrap()
+}
+
+/// Six tokens, of which `MASKED` selects the first ones.
+fn chosen(count: usize) -> Tensor {
+    let value = |at: usize| match (at / 8, at % 8) {
+        (row, 0) if row < count => 1.0,
+        (_, 0) => -1.0,
+        _ => (at % 7) as f32 * 0.25,
+    };
+    Tensor::from_vec((0..48).map(value).collect(), &[6, 8]).unwrap()
 }
 
 fn operator<'p>(plan: &'p Plan, name: &str) -> (usize, &'p RuntimeOperator) {
@@ -216,4 +237,84 @@ fn the_caller_provides_buffers_for_outputs_of_known_size() {
     let mut buffer = Tensor::zeros(DType::F32, &[6, 8]).unwrap();
     context.run_into(&[x.view()], &mut [buffer.view_mut().unwrap()]).unwrap();
     assert_eq!(buffer, wanted[0]);
+}
+
+#[test]
+fn int8_works_for_unknown_sizes() {
+    let inputs = [&[true, false, true][..], &[true; 4], &[false; 2], &[false, true]].map(images);
+    let mut calibration = Calibration::new(builder(IMAGES)).unwrap();
+    inputs[..2].iter().for_each(|input| calibration.see_range(vec![input.clone()]).unwrap());
+    let scales = calibration.scales(Method::MinMax);
+    let narrow = builder(IMAGES).with_precisions([Precision::Int8]).with_scales(scales);
+    let (narrow, single) =
+        (narrow.with_formats(Formats::Narrowest).build().unwrap(), builder(IMAGES).build().unwrap());
+    for name in ["dense", "behind"] {
+        let input = operator(&narrow, name).1.inputs()[0];
+        assert!(narrow.graph().operand(input).scale().is_some(), "{name}");
+    }
+    let (mut narrow, mut single) = (narrow.context().unwrap(), single.context().unwrap());
+    for input in &inputs {
+        let [found, wanted] =
+            [&mut narrow, &mut single].map(|it| it.run(std::slice::from_ref(input)).unwrap());
+        for (found, wanted) in found.iter().zip(&wanted) {
+            let error = error(found, wanted);
+            assert!(error < 0.1, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_context_runs_again_after_errors_in_the_middle() {
+    // Only three rows have as many elements as that.
+    let text = MASKED.replace("shape=(-1,4)", "shape=(6,4)");
+    all_agree(&text, &[chosen(3)]);
+    for (name, plan) in plans(&text) {
+        let mut context = plan.context().unwrap();
+        let wanted = context.run(&[chosen(3)]).unwrap();
+        for count in [2, 0, 6] {
+            assert!(context.run(&[chosen(count)]).is_err(), "{name}: {count} rows");
+            assert_eq!(context.run(&[chosen(3)]).unwrap(), wanted, "{name}");
+        }
+        context.cancel_token().cancel();
+        let error = context.run(&[chosen(3)]).unwrap_err();
+        assert!(matches!(error, EngineError::Cancelled { .. }), "{name}: {error}");
+        assert_eq!(context.run(&[chosen(3)]).unwrap(), wanted, "{name}");
+    }
+}
+
+#[test]
+fn outputs_that_share_memory_are_kept_until_the_next_run() {
+    let ones =
+        |count: usize| Tensor::from_vec((0..48).map(|at| f32::from(at < count)).collect(), &[6, 8]).unwrap();
+    all_agree(KEPT, &[ones(5), ones(48), ones(0)]);
+    let plan = builder(KEPT).build().unwrap();
+    let mut context = plan.context().unwrap();
+    let mut last: Vec<(Tensor, Vec<f32>)> = Vec::new();
+    for x in [5, 48, 0, 48].map(ones) {
+        let wanted = plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap();
+        let found = context.run_reusing(&[x.view()]).unwrap();
+        let found: Vec<Tensor> = found.iter().flatten().cloned().collect();
+        assert_eq!(found, wanted);
+        assert_eq!(found[3], found[2].permute(&[1, 0]).unwrap());
+        for (tensor, values) in &last {
+            assert_eq!(tensor.to_vec::<f32>().unwrap(), *values, "the caller still has it");
+        }
+        last = found.into_iter().map(|tensor| (tensor.clone(), tensor.to_vec::<f32>().unwrap())).collect();
+    }
+}
+
+#[test]
+fn all_tensors_of_unknown_size_count_towards_the_limit() {
+    let x = Tensor::ones(DType::F32, &[1000, 8]).unwrap();
+    let run = |most: u64| {
+        let limits = Limits { max_total_bytes: most, ..Limits::default() };
+        let plan = builder(KEPT).with_passes(Passes::empty()).with_limits(limits).build().unwrap();
+        let outputs = plan.context().unwrap().run(std::slice::from_ref(&x))?;
+        Ok::<_, EngineError>(outputs.len())
+    };
+    // `d` is a view; the others are 8000×2 numbers each.
+    assert_eq!(run(256_000).unwrap(), 5);
+    let error = run(255_999).unwrap_err().to_string();
+    let wanted = "the activations: 256000 exceeds the limit max_total_bytes of 255999";
+    assert!(error.contains("`e`") && error.contains(wanted), "{error}");
 }

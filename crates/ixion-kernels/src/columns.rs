@@ -45,6 +45,11 @@ impl Columns<'_> {
     /// Writes the columns of a range of positions as rows of `range.len()` elements; 0 in the padding.
     pub(super) fn gather<T: Copy + Zero>(&self, image: &[T], range: Range<usize>, columns: &mut [T]) {
         let (taps, pixels, width) = (self.taps(), self.pixels(), range.len());
+        if pixels == 0 {
+            // There is only padding.
+            columns.fill(T::zero());
+            return;
+        }
         let mut runs = RUNS.take();
         for tap in 0..taps {
             self.find_runs(tap, range.clone(), &mut runs);

@@ -45,6 +45,10 @@ pub fn unfold<T: Float>(
 ) -> Result<(), LimitError> {
     let (positions, (block, pixels)) = (shape.positions(), shape.block());
     let geometry = Columns { lens: &shape.lens, positions: &positions, windows: &shape.windows };
+    if planes.is_empty() {
+        // Planes without pixels have windows that see only padding.
+        columns.fill(T::zero());
+    }
     for (planes, columns) in planes.chunks(pixels.max(1)).zip(columns.chunks_mut(block.max(1))) {
         limits.check_deadline()?;
         geometry.gather(planes, 0..positions.iter().product(), columns);
@@ -64,6 +68,9 @@ pub fn fold<T: Float>(
 ) -> Result<(), LimitError> {
     let (positions, (block, pixels)) = (shape.positions(), shape.block());
     let geometry = Columns { lens: &shape.lens, positions: &positions, windows: &shape.windows };
+    if columns.is_empty() {
+        planes.fill(T::zero());
+    }
     for (columns, planes) in columns.chunks(block.max(1)).zip(planes.chunks_mut(pixels.max(1))) {
         limits.check_deadline()?;
         planes.fill(T::zero());
@@ -101,6 +108,20 @@ mod tests {
             fold(&shape, &got, &mut back, &Limits::default()).unwrap();
             prop_assert_eq!(&back, image.as_slice().unwrap());
         }
+    }
+
+    #[test]
+    fn without_pixels_there_is_only_padding() {
+        let window = Window { kernel: 2, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let shape = FoldShape { lens: [3, 0], windows: [window; 2] };
+        let mut columns = vec![7.0f32; 4 * shape.positions().iter().product::<usize>()];
+        unfold(&shape, &[], &mut columns, &Limits::default()).unwrap();
+        assert!(!columns.is_empty() && columns.iter().all(|&x| x == 0.0));
+        let mut planes = [7.0f32; 6];
+        let narrow = Window { pad_before: 0, pad_after: 0, kernel: 4, ..window };
+        let shape = FoldShape { lens: [3, 2], windows: [narrow; 2] };
+        fold(&shape, &[], &mut planes, &Limits::default()).unwrap();
+        assert_eq!(planes, [0.0; 6]);
     }
 
     #[test]

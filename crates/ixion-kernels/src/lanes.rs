@@ -163,8 +163,8 @@ pub(super) mod arm {
     use super::Lanes;
     use std::arch::{aarch64::*, asm};
 
-    /// Neon: two vectors of 4 lanes, so that there are as many as a block of channels has. Half of the 32 registers hold as
-    /// many sums as all of AVX2's.
+    /// Neon: two vectors of 4 lanes, so that there are as many as a block of channels has. The 32 registers hold as many lanes
+    /// as AVX2's 16.
     #[derive(Clone, Copy)]
     pub(crate) struct Neon(pub(crate) float32x4_t, pub(crate) float32x4_t);
 

@@ -310,7 +310,7 @@ mod arm {
         #[inline(always)]
         unsafe fn widen(from: *const f16) -> Self {
             let (low, high): (float32x4_t, float32x4_t);
-            // SAFETY: as above; the instructions only change these registers.
+            // SAFETY: as above; the instructions change these registers, and flags for exceptions of floats.
             unsafe {
                 asm!(
                     "fcvtl {low:v}.4s, {halves:v}.4h",
@@ -318,7 +318,7 @@ mod arm {
                     halves = in(vreg) vld1q_u16(from.cast()),
                     low = out(vreg) low,
                     high = lateout(vreg) high,
-                    options(pure, nomem, nostack, preserves_flags),
+                    options(pure, nomem, nostack),
                 );
             }
             Self(low, high)

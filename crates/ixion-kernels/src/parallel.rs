@@ -58,7 +58,8 @@ fn for_each_range<E: Send>(count: usize, work: &RangeWork<'_, E>) -> Result<(), 
     failed.into_inner().ok().flatten().map_or(Ok(()), Err)
 }
 
-/// Calls `work` with each of the items, which threads take one after another.
+/// Calls `work` with each of the items, which threads take one after another. There are at most as many threads as the iterator
+/// knows that it has items.
 ///
 /// # Errors
 /// Returns the error of an item that failed; other items may or may not have been processed.
@@ -169,6 +170,13 @@ pub(crate) mod tests {
         };
         let (alone, pooled) = on_threads(&[1, 3], work);
         assert!(alone == (0..30).collect::<Vec<_>>() && pooled.iter().all(|seen| *seen == alone));
+    }
+
+    #[test]
+    fn an_error_of_any_item_is_returned() {
+        let fail = || for_each_item(0..20, &|item| if item == 14 { Err(item) } else { Ok(()) });
+        let (alone, pooled) = on_threads(&[2], fail);
+        assert!(alone == Err(14) && pooled[0] == Err(14));
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Convolutions and matrix products of 8-bit integers, signed or unsigned.
+//! Convolutions and matrix products of 8-bit integers, signed or unsigned. There are two sets of kernels.
 //!
-//! Zero points are subtracted first, which leaves products of integers from −255 to 255. These fit 16 bits, and
-//! processors have instructions that multiply 16-bit integers and accumulate in 32 bits. Both kinds of operators multiply
-//! [`Rows`] with [`Strips`] of columns; a convolution builds the strips from what each position sees. Sums are exact, and
-//! an [`Outcome`] converts them to outputs.
+//! [`ByteConv`] and [`multiply_bytes`] multiply bytes as they are: a zero point of the input changes a sum by a multiple of the
+//! sum of its weights. Weights are packed in [`BytePanels`], and a [`Finish`] converts sums to outputs while they are in registers.
+//! These kernels are the faster ones. They require the channels of both tensors to be innermost in memory, weights whose zero
+//! points are 0, at most [`MAX_DEPTH`] products per output, and factors of the channels that are finite.
 //!
-//! [`ByteConv`] and [`multiply_bytes`] are faster, but require channels to be innermost in memory, and weights whose zero point
-//! is 0. They multiply bytes as they are: a zero point of the input changes a sum by a multiple of the sum of its weights.
+//! [`Int8Conv`] and [`product`] are for all other cases: convolutions of tensors in row-major order, weights with other zero
+//! points, longer sums, and epilogues that a `Finish` cannot express. Zero points are subtracted first, which leaves integers
+//! from −255 to 255. These fit 16 bits, and processors have instructions that multiply 16-bit integers and accumulate in 32 bits.
+//! Both multiply [`Rows`] with [`Strips`] of columns; a convolution builds the strips from what each position sees. Sums are
+//! exact, and an [`Outcome`] converts them to outputs.
 
 #[cfg(test)]
 mod byte_tests;
@@ -437,6 +440,22 @@ mod tests {
         assert_eq!(output, want);
         let late = Limits { deadline: Some(std::time::Instant::now()), ..Limits::default() };
         assert!(conv.run(&narrow(&input), &weights, &how, &mut output, &late).is_err());
+    }
+
+    /// Positions that see nothing but padding, after others have used the memory.
+    #[test]
+    fn an_image_without_pixels_is_padded() {
+        let window = Window { kernel: 2, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+        let (weights, how) = (Rows::new(&[1i16; 4], [1, 4]), ByRow(requantizations(1, 3)));
+        let run = |lens: [usize; 2]| {
+            let conv = image_conv(1, 1, 1, lens, [window; 2]);
+            let [sample, out_sample] = conv.sample();
+            let (input, mut output) = (vec![200i16; sample], vec![9u8; out_sample]);
+            conv.run(&input, &weights, &how, &mut output, &Limits::default()).unwrap();
+            output
+        };
+        run([3, 1]);
+        assert_eq!(run([3, 0]), [u8::of(how.0[0].apply(0.0)); 4]);
     }
 
     /// Longer than what an `i32` sum can hold.

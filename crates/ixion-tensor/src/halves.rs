@@ -156,6 +156,7 @@ macro_rules! loops {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::f16;
+    use crate::isa::{Isa, isa};
     use std::arch::x86_64::{
         _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_cvtph_ps, _mm256_cvtps_ph,
         _mm256_loadu_ps, _mm256_loadu_si256, _mm256_storeu_ps, _mm256_storeu_si256, _mm512_cvtph_ps,
@@ -172,12 +173,13 @@ mod x86 {
     }
 
     impl Instructions {
-        /// The widest instructions of this processor; `None` if it has none.
+        /// The widest instructions of the instruction set of this process; `None` if it has none.
         pub(super) fn found() -> Option<Self> {
-            if is_x86_feature_detected!("avx512f") {
-                return Some(Self::Avx512);
+            match isa() {
+                Isa::Avx512 => Some(Self::Avx512),
+                Isa::Avx2 if is_x86_feature_detected!("f16c") => Some(Self::F16c),
+                _ => None,
             }
-            (is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx")).then_some(Self::F16c)
         }
 
         pub(super) fn load(self, from: &[f16], to: &mut [f32]) {
@@ -253,13 +255,13 @@ mod arm {
     #[target_feature(enable = "neon")]
     fn widen(halves: uint16x4_t) -> float32x4_t {
         let singles;
-        // SAFETY: the instruction reads and writes these registers alone.
+        // SAFETY: the instruction reads and writes these registers, and flags for exceptions of floats.
         unsafe {
             asm!(
                 "fcvtl {0:v}.4s, {1:v}.4h",
                 out(vreg) singles,
                 in(vreg) halves,
-                options(pure, nomem, nostack, preserves_flags),
+                options(pure, nomem, nostack),
             );
         }
         singles
@@ -276,7 +278,7 @@ mod arm {
                 "fcvtn {0:v}.4h, {1:v}.4s",
                 out(vreg) halves,
                 in(vreg) singles,
-                options(pure, nomem, nostack, preserves_flags),
+                options(pure, nomem, nostack),
             );
         }
         halves

@@ -130,10 +130,11 @@ fn price(candidate: &Candidate) -> String {
     marked(candidate.price, candidate.is_measured)
 }
 
-/// A time in nanoseconds, marked by `~` unless it was measured.
+/// A time in nanoseconds, marked by `~` unless it was measured. A plan may state any number.
 fn marked(nanoseconds: f64, is_measured: bool) -> String {
     let mark = if is_measured { "" } else { "~" };
-    format!("{mark}{}", time(Duration::from_secs_f64(nanoseconds.max(0.0) / 1e9)))
+    let duration = Duration::try_from_secs_f64(nanoseconds.max(0.0) / 1e9).unwrap_or(Duration::MAX);
+    format!("{mark}{}", time(duration))
 }
 
 /// The maximum number of alternatives to show for an operator; `--json` has all.
@@ -267,5 +268,17 @@ fn memory(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     match planned.memory.copies.len() {
         0 => Ok(()),
         copies => writeln!(terminal, "copied       {} at the end", plural(copies, "output")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_number_is_a_time() {
+        assert_eq!((marked(1500.0, true), marked(-1.0, false)), ("1.50 µs".to_owned(), "~0 ns".to_owned()));
+        assert_eq!(marked(f64::NAN, true), "0 ns");
+        assert!(marked(f64::INFINITY, true).ends_with(" s") && marked(f64::MAX, true).ends_with(" s"));
     }
 }

@@ -64,14 +64,16 @@ impl Gathering<'_> {
             return self.put(at, tensor);
         }
         let arrays = load_npz(path, self.limits)?;
-        let is_called = |name: &str| self.ports.iter().any(|port| port.is_called(name));
-        let has_names = arrays.iter().any(|(name, _)| place(name).is_some() && is_called(name));
+        let is_called = |ports: &[Port], name: &str| ports.iter().any(|port| port.is_called(name));
+        let has_names = arrays.iter().any(|(name, _)| place(name).is_some() && is_called(&self.ports, name));
         for (name, tensor) in arrays {
-            let at = match place(&name).filter(|_| !has_names) {
-                Some(Place::Output) => continue,
-                Some(Place::Input(at)) if at < self.ports.len() => at,
-                Some(Place::Input(at)) => return Err(too_many(&self.ports, at.saturating_add(1))),
-                None => {
+            let at = match place(&name) {
+                Some(Place::Output) if !is_called(&self.ports, &name) => continue,
+                Some(Place::Input(at)) if !has_names && at < self.ports.len() => at,
+                Some(Place::Input(at)) if !has_names => {
+                    return Err(too_many(&self.ports, at.saturating_add(1)));
+                }
+                _ => {
                     let advice =
                         format!("--input NAME={}:{name} gives this array to the input NAME", path.display());
                     position(&self.ports, &name).map_err(|failure| failure.advise(advice))?
@@ -154,6 +156,8 @@ enum Place {
 /// The place of an array by its name, if that is `in_N` or `out_N`, as in the files that `ixion verify` reads.
 fn place(name: &str) -> Option<Place> {
     let (stem, number) = name.rsplit_once('_')?;
+    // A number has no sign.
+    let number = Some(number).filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))?;
     let number = number.parse().ok()?;
     match stem {
         "in" => Some(Place::Input(number)),
@@ -280,7 +284,7 @@ mod tests {
         assert_eq!(place("in_0"), Some(Place::Input(0)));
         assert_eq!(place("in_12"), Some(Place::Input(12)));
         assert_eq!(place("out_1"), Some(Place::Output));
-        for name in ["in", "in_", "in_x", "pnnx_input_0", "min_0", "in_0_1", ""] {
+        for name in ["in", "in_", "in_x", "in_+1", "in_-1", "pnnx_input_0", "min_0", "in_0_1", ""] {
             assert_eq!(place(name), None, "{name}");
         }
     }

@@ -114,7 +114,7 @@ struct ScalesFile {
 
 impl Scales {
     /// Returns true for a valid scale: positive and finite, with a finite reciprocal.
-    pub(super) fn is_scale(scale: f32) -> bool {
+    pub(in crate::engine) fn is_scale(scale: f32) -> bool {
         scale > 0.0 && scale.is_finite() && (1.0 / scale).is_finite()
     }
 

@@ -4,7 +4,7 @@ use super::error::PlanFileProblem;
 use super::layout::Kind;
 use crate::engine::device::Accelerator;
 use crate::engine::selection::{self, Candidate, Inexact, Selection, SupportedFormats};
-use crate::engine::{EngineError, Plan};
+use crate::engine::{EngineError, Plan, Scales};
 use crate::graph::{
     Change, Inserted, OperandFormat, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, Stage, Unfit,
 };
@@ -214,12 +214,13 @@ impl StoredFormat {
 
     fn operand_format(&self) -> Result<OperandFormat, PlanFileProblem> {
         let scale = self.scale.as_deref().map(parse_number::<f32>).transpose()?;
-        if scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
+        if let Some(scale) = scale.filter(|&scale| !Scales::is_scale(scale)) {
             return Err(wrong(format!("invalid scale {scale:?}")));
         }
         let format = parse_format(&self.format)?;
-        if format.is_quantized != scale.is_some() {
-            return Err(wrong(format!("scale {scale:?} does not fit format {format}")));
+        if format.is_quantized != scale.is_some() || (format.is_quantized && format.dtype != DType::I8) {
+            let scale = self.scale.as_deref().unwrap_or("none");
+            return Err(wrong(format!("the format {format} does not fit the scale {scale}")));
         }
         Ok(OperandFormat { operand: OperandIndex::new(self.operand), format, scale })
     }
@@ -385,8 +386,19 @@ mod tests {
         for number in [0.1f32, f32::MIN_POSITIVE, 1.0 / 3.0] {
             assert_eq!(parse_number::<f32>(&format!("{number:?}")).unwrap().to_bits(), number.to_bits());
         }
-        let made =
-            StoredFormat { operand: 0, format: "i8 quantized".to_owned(), scale: Some("NaN".to_owned()) };
-        assert!(made.operand_format().is_err());
+    }
+
+    #[test]
+    fn invalid_scales_are_refused() {
+        let is_fine = |format: &str, scale: Option<&str>| {
+            let (format, scale) = (format.to_owned(), scale.map(str::to_owned));
+            StoredFormat { operand: 0, format, scale }.operand_format().is_ok()
+        };
+        assert!(is_fine("i8 quantized", Some("0.1")) && is_fine("i8", None));
+        for scale in ["NaN", "inf", "0", "-0.1", "1e-40", "", "x"] {
+            assert!(!is_fine("i8 quantized", Some(scale)), "{scale}");
+        }
+        assert!(!is_fine("i8 quantized", None) && !is_fine("f32", Some("0.1")));
+        assert!(!is_fine("f32 quantized", Some("0.1")));
     }
 }

@@ -233,11 +233,12 @@ mod tests {
             page
         };
         assert!(error(b"7767517\n", 8).contains("not a plan"));
-        assert!(
-            error(&with(8, 0), 12289)
-                .contains("has version 0 of the format, and this Ixion reads version 1; build")
-        );
-        assert!(error(&with(8, 2), 12289).contains("use a newer Ixion"));
+        for older in 0..VERSION {
+            let wanted =
+                format!("has version {older} of the format, and this Ixion reads version {VERSION}; build");
+            assert!(error(&with(8, older), 12289).contains(&wanted));
+        }
+        assert!(error(&with(8, VERSION + 1), 12289).contains("use a newer Ixion"));
         assert!(error(&with(32, 0), 12289).starts_with("the header is damaged"));
         assert!(error(&with_checksums(with(12, 4)), 12289).contains("flags 0x4"));
         let turned = with_checksums(with(16, u32::from_ne_bytes(ORDER.to_ne_bytes()).swap_bytes().to_le()));

@@ -66,11 +66,11 @@ def fill(model: Model, module: str, function: str, variants: list[dict]) -> None
 
 
 def special_for(function: str, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The special values, but for those of which PyTorch's vectors get these functions wrong."""
+    """The special values, without those for which PyTorch's vectors get a function wrong."""
     values = special(dtype)
     if function == "gelu" and dtype == torch.float32:
         return values[values.abs() != torch.inf][:-2]
-    # Six times the largest numbers, on the way to themselves, are infinite there.
+    # There, the largest numbers are multiplied by 6 before they are divided by it, and become infinite.
     return values[:-2] if function == "hardswish" else values
 
 

@@ -117,6 +117,10 @@ fn what_cannot_be_built_or_taken() {
     let own = folder.path();
     let error = ixion(["build", &path, "-o", "x.plan"]).error(2, own);
     assert!(error.contains("linear.plan is already a plan"), "{error}");
+    let python = own.join("x.py");
+    let error = ixion(["convert", &path, "--python", python.to_str().unwrap()]).error(2, own);
+    assert!(error.contains("linear.plan is a plan, whose operators PyTorch lacks"), "{error}");
+    assert!(!python.exists());
     let error =
         ixion(["run", &path, "-i", "linear/in_0.npy", "--bin", "linear/linear.pnnx.bin"]).error(2, own);
     assert!(error.contains("leave out --bin"), "{error}");

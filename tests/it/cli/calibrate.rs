@@ -54,6 +54,16 @@ fn layers_that_stay_in_floats_are_listed_with_the_reason() {
 }
 
 #[test]
+fn int8_is_no_contradiction_to_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let scales = text(&folder.path().join("digits.json"));
+    ixion(["calibrate", DIGITS, "--inputs", "digits/calibration", "-o", &scales]).fine();
+    let ended = ixion(["verify", "digits", "--precision", "int8", "--scales", &scales]);
+    assert!(ended.stdout.contains("the output comes from"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("the file specifies"), "{}", ended.stdout);
+}
+
+#[test]
 fn programs_read_what_was_found() {
     let folder = tempfile::tempdir().unwrap();
     let scales = text(&folder.path().join("digits.json"));

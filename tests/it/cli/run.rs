@@ -102,6 +102,14 @@ fn arrays_of_a_case_are_inputs_in_order() {
     write_npz(arrays.as_ref(), &[("in_1", second)]);
     let ended = ixion(["run", TWO, "-i", arrays]);
     assert!(ended.code == 2 && ended.stderr.contains("missing inputs: `pnnx_input_0`"), "{}", ended.stderr);
+    // Inputs that are called so get the arrays of their names, and outputs are skipped as well.
+    let model = folder.path().join("difference.param");
+    let text = "7767517\n4 3\npnnx.Input in_1 0 1 a\npnnx.Input in_0 0 1 b\npnnx.Expression e 2 1 a b y expr=sub(@0,@1)\npnnx.Output out 1 0 y\n";
+    std::fs::write(&model, text).unwrap();
+    let model = model.to_str().unwrap();
+    write_npz(arrays.as_ref(), &[("in_0", first), ("in_1", first), ("out_0", first)]);
+    let (found, by_name) = (ixion(["run", model, "-i", arrays]), format!("in_0={first}"));
+    assert_eq!(found.fine(), ixion(["run", model, "-i", &by_name, "-i", first]).fine());
 }
 
 /// Writes an archive of arrays like `numpy.savez`.

@@ -19,7 +19,7 @@ type Part = (Range<usize>, Range<usize>);
 const MACS_PER_PART: usize = 1 << 18;
 
 /// Bytes of factors or weights that stay in the second-level cache while others are streamed. In processors whose widest
-/// vectors are those of AVX2, that cache is much smaller than in others.
+/// vectors are those of AVX2, that cache is often as small as 256 KiB.
 const fn cached(isa: Isa) -> usize {
     match isa {
         Isa::Avx2 => 128 << 10,

@@ -21,7 +21,8 @@ pub enum ByteReduction {
 const PIECE: usize = 64;
 
 /// Pools samples H×W×C to H′×W′×C. Elements q represent q · `scales[0]`, and outputs q · `scales[1]`: results are converted,
-/// rounded half to even and clamped to ±127. Between equal scales, a maximum stays as it is.
+/// rounded half to even and clamped to ±127. Between equal scales, a maximum stays as it is. The maximum of no elements, −∞,
+/// becomes −127.
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`] if the deadline has passed.
@@ -83,6 +84,8 @@ fn pool_row(
         for (piece, output) in output.chunks_mut(PIECE).enumerate() {
             let (spans, channels) = ((high, wide), [piece * PIECE, output.len()]);
             match reduction {
+                // Windows with a dilation may see nothing but padding.
+                ByteReduction::Max if high.count == 0 || wide.count == 0 => output.fill(-127),
                 ByteReduction::Max => {
                     let mut best = [i8::MIN; PIECE];
                     places.each(spans, channels, |values| {
@@ -180,6 +183,17 @@ mod tests {
             }
             let same = run((ByteReduction::Max, [0.3, 0.3]));
             prop_assert!(same.iter().all(|q| input.contains(q)));
+        }
+    }
+
+    #[test]
+    fn the_maximum_of_nothing_is_the_smallest_value() {
+        let window = Window { kernel: 2, stride: 1, dilation: 4, pad_before: 1, pad_after: 1 };
+        let shape = PoolShape::sliding(&[3, 3], &[window; 2], &[1, 1]);
+        for scales in [[0.5, 0.5], [0.5, 0.25], [0.5, 2.0]] {
+            let (mut output, limits) = ([9i8; 2], Limits::default());
+            pool_bytes(&shape, 2, (ByteReduction::Max, scales), &[3; 18], &mut output, &limits).unwrap();
+            assert_eq!(output, [-127; 2], "{scales:?}");
         }
     }
 }

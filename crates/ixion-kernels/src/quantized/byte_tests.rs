@@ -10,7 +10,7 @@ use crate::naive;
 use crate::parallel::tests::on_threads;
 use crate::quantization::{ChannelStep, Quantization, Requantization};
 use crate::window::Window;
-use ixion_tensor::{Limits, Tensor};
+use ixion_tensor::Limits;
 use ndarray::Array4;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -270,16 +270,75 @@ proptest! {
     }
 }
 
+/// Few positions of a large window are computed at a time.
 #[test]
-fn panels_are_restored_from_their_bytes() {
-    let kind = PanelKind::Depthwise { channels: 70, window: [3, 3] };
-    let panels = BytePanels::new(kind, |output, k| (output * 9 + k) as i8).unwrap();
-    let len = panels.bytes().len();
-    assert_eq!(BytePanels::len(kind), Some(len));
-    let tensor = Tensor::from_vec(panels.bytes().to_vec(), &[len]).unwrap();
-    assert_eq!(BytePanels::stored(kind, tensor.clone()).unwrap().bytes(), panels.bytes());
-    let other = PanelKind::Depthwise { channels: 70, window: [5, 5] };
-    assert!(BytePanels::stored(other, tensor).is_none());
+fn large_depthwise_windows_equal_the_naive_ones() {
+    let window = |kernel, dilation| Window { kernel, stride: 1, dilation, pad_before: 2, pad_after: 1 };
+    for (windows, lens) in [
+        ([window(9, 1), window(30, 1)], [10, 60]),
+        ([window(5, 2), window(130, 1)], [10, 140]),
+        ([window(70, 1), window(4, 3)], [71, 80]),
+    ] {
+        let shape = BlockedShape { channels: 3, out_channels: 3, groups: 3, lens, windows };
+        let problem = Problem::new(shape.clone(), 1, true, 5);
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
+        let finish = Finish { inverse: 0.3, zero_point: -3, range: [-128, 100], ..Finish::NONE };
+        let want: Vec<i8> = problem.reals(&finish, None).iter().map(|&x| finish.quantized(x) as i8).collect();
+        for kind in Kind::supported() {
+            let (mut output, limits) = (vec![9i8; want.len()], Limits::default());
+            let (input, target) = (Bytes::from(&problem.input[..]), Outputs::I8(&mut output));
+            conv.run_as(kind, input, &weights, &finish, target, &limits).unwrap();
+            assert_eq!(output, want, "{kind:?}, {windows:?}");
+        }
+    }
+}
+
+/// Positions that see nothing but padding.
+#[test]
+fn inputs_without_rows_or_columns_are_padded() {
+    let window = Window { kernel: 2, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+    for (channels, out_channels, groups) in [(200, 200, 200), (6, 4, 2), (5, 3, 1)] {
+        for lens in [[3, 0], [0, 3], [0, 0]] {
+            let shape = BlockedShape { channels, out_channels, groups, lens, windows: [window; 2] };
+            let problem = Problem::new(shape.clone(), 2, true, 7);
+            let (conv, weights) = (ByteConv::new(shape), problem.weights());
+            let want = problem.reals(&Finish::NONE, None);
+            assert_eq!(want.len(), 2 * conv.sample()[1]);
+            for kind in Kind::supported() {
+                let (mut output, limits) = (vec![9.0f32; want.len()], Limits::default());
+                let (input, target) = (Bytes::from(&problem.input[..]), Outputs::F32(&mut output));
+                conv.run_as(kind, input, &weights, &Finish::NONE, target, &limits).unwrap();
+                assert_eq!(output, want, "{kind:?}, {channels} channels, {lens:?}");
+            }
+        }
+    }
+}
+
+/// The outputs of a channel whose weights are 0 are its bias, which need not be an integer.
+#[test]
+fn a_bias_alone_stays_as_it_is() {
+    let kind = PanelKind::Product { groups: 1, outputs: 1, depth: 5 };
+    let (input, limits) = ([9i8; 5], Limits::default());
+    for bias in [0.7f32, -3.9, 12.0, 3e9, -1e-30] {
+        let panels = Arc::new(BytePanels::new(kind, |_, _| 0).unwrap());
+        let weights = ByteWeights::new(panels, ZeroPoint::I8(0), |_| ChannelStep::of_bias(bias).into());
+        let mut output = [0.0f32];
+        let target = Outputs::F32(&mut output);
+        multiply_bytes(1, Bytes::from(&input[..]), &weights, &Finish::NONE, target, &limits).unwrap();
+        assert_eq!(output, [bias]);
+    }
+}
+
+#[test]
+fn sizes_that_overflow_have_no_panels() {
+    for depth in [MAX_DEPTH + 1, usize::MAX] {
+        assert_eq!(BytePanels::len(PanelKind::Product { groups: 1, outputs: 0, depth }), None);
+    }
+    for outputs in [usize::MAX / 64, usize::MAX] {
+        assert_eq!(BytePanels::len(PanelKind::Product { groups: 1, outputs, depth: 100 }), None);
+        assert_eq!(BytePanels::len(PanelKind::Depthwise { channels: outputs, window: [9, 9] }), None);
+    }
+    assert_eq!(BytePanels::len(PanelKind::Depthwise { channels: 1, window: [usize::MAX, 1] }), None);
 }
 
 #[test]

@@ -47,8 +47,8 @@ impl ByteConv {
     /// Fails if the deadline has passed.
     ///
     /// # Panics
-    /// Panics if input and output don't consist of as many samples, if the weights are of another kind, or if there are too
-    /// few values to add; callers check this beforehand.
+    /// Panics if input and output don't consist of as many samples, if the weights are of another kind, if there are too few
+    /// values to add, or if a window is empty; callers check this beforehand.
     pub fn run(
         &self,
         input: Bytes<'_>,

@@ -20,8 +20,9 @@ use std::ops::Range;
 /// first-level cache.
 const COLUMNS: usize = 56;
 
-/// The most columns of windows at such positions, unless one window has more.
-const TAPS: usize = 8 * COLUMNS;
+/// The most columns of four rows that windows at such positions see, unless one window has more: interleaved bytes should not
+/// take much memory for large windows.
+const QUADS: usize = 16 * COLUMNS;
 
 /// The vectors that a column of interleaved bytes consists of.
 const VECTORS: usize = 4;
@@ -156,7 +157,7 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
     // SAFETY: instructions are the caller's promise.
     unsafe { prepare::<L>(piece, &channels, &mut memory.weights) };
     let column_bytes = groups * VECTORS * L::BYTES;
-    let most = (TAPS / wide.kernel).clamp(1, COLUMNS);
+    let most = (QUADS / (groups * wide.kernel)).clamp(1, COLUMNS);
     let first_factor = channels.start / BLOCK * BLOCK;
     let factors = piece.weights.ordered_factors().block(first_factor);
     // SAFETY: a block has places for the channels of a whole vector.
@@ -268,13 +269,14 @@ unsafe fn interleave<L: Lines>(
 ) {
     let Source { shape, input, zero } = *piece.source;
     let ([high, wide], [height, width]) = (shape.windows, shape.lens);
-    // With a dilation of 1, the rows that the last row of the band sees follow those that the first one sees.
+    // With a dilation of 1, the rows that the last row of the band sees follow those that the first one sees. Without columns,
+    // there is only padding.
     let seen = high.kernel + (band.rows - 1) * high.stride;
     let padding = [zero ^ input.flip; BLOCK];
     // Rows beyond the windows have weights of 0.
     let pixel = shape.channels;
     let starts = [0, 1, 2, 3].map(|index| group * QUAD + index).map(|tap| {
-        let source = high.source(band.first, tap, height).filter(|_| tap < seen)?;
+        let source = high.source(band.first, tap, height).filter(|_| tap < seen && width > 0)?;
         Some((band.sample * height + source) * width * pixel + channels.start)
     });
     let lines = starts.map(|start| match start {
@@ -355,8 +357,9 @@ impl<L: Lines> Taps<L> {
                     2 => taps.compute::<R, ROWS, 2>(ending, here, distance),
                     _ => taps.compute::<R, ROWS, 4>(ending, here, distance),
                 }
-                taps.quads = taps.quads.add(count * taps.distances[0]);
             }
+            // After the last position, this may be beyond the quads, which end with those that it sees.
+            taps.quads = taps.quads.wrapping_add(count * taps.distances[0]);
             done += count;
         }
     }

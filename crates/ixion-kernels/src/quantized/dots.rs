@@ -49,7 +49,7 @@ impl Kind {
     pub(super) fn supported() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let vectors = {
-            let avx2 = is_x86_feature_detected!("avx2");
+            let avx2 = crate::Isa::Avx2.is_supported();
             let narrow = avx2 && is_x86_feature_detected!("avxvnni");
             let wide = crate::Isa::Avx512.is_supported() && is_x86_feature_detected!("avx512vnni");
             [(Self::Avx2, avx2), (Self::AvxVnni, narrow), (Self::Avx512Vnni, wide)]

@@ -4,7 +4,8 @@
 
 use super::bytes::Bytes;
 
-/// The operations on the float that a sum represents, in this order, and the quantisation of the result.
+/// The operations on the float that a sum represents, in this order, and the quantisation of the result. As a quantised output,
+/// NaN becomes the smallest value.
 #[derive(Clone, Copy)]
 pub struct Finish<'a> {
     /// Quantised values that are added, in the layout of the outputs.
@@ -44,7 +45,7 @@ impl Finish<'_> {
     };
 
     /// The quantised output for a number: the number of steps, rounded half to even, plus the zero point, saturated to the
-    /// range. NaN, which only a function can result in, becomes the smallest value.
+    /// range. NaN becomes the smallest value.
     #[cfg(test)]
     pub(super) fn quantized(&self, x: f32) -> i32 {
         let [low, high] = self.range.map(|end| (end - self.zero_point) as f32);

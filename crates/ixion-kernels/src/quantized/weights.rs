@@ -5,7 +5,6 @@ use super::dots::{PANEL, QUAD};
 use super::reals::Reals;
 use crate::blocked::BlockedShape;
 use crate::quantization::{ChannelStep, Requantization};
-use ixion_tensor::Tensor;
 use std::sync::Arc;
 
 /// The most products per output. An `i32` holds the sum of as many products of a byte minus a zero point and a signed byte.
@@ -69,8 +68,8 @@ impl PanelKind {
     /// The number of places for outputs of a group, of which the last ones may be empty.
     pub(super) fn places(self) -> usize {
         match self {
-            Self::Product { outputs, .. } => outputs.next_multiple_of(PANEL),
-            Self::Depthwise { channels, .. } => channels.next_multiple_of(BLOCK),
+            Self::Product { outputs, .. } => outputs.div_ceil(PANEL).saturating_mul(PANEL),
+            Self::Depthwise { channels, .. } => channels.div_ceil(BLOCK).saturating_mul(BLOCK),
         }
     }
 
@@ -84,15 +83,19 @@ impl PanelKind {
     /// The number of places for weights of an output.
     fn padded_depth(self) -> usize {
         match self {
-            Self::Product { depth, .. } => depth.next_multiple_of(QUAD),
+            Self::Product { depth, .. } => depth.div_ceil(QUAD).saturating_mul(QUAD),
             Self::Depthwise { window: [rows, columns], .. } => {
-                rows.next_multiple_of(QUAD).saturating_mul(columns)
+                rows.div_ceil(QUAD).saturating_mul(QUAD).saturating_mul(columns)
             }
         }
     }
 
-    /// The size of the weights and of their sums in bytes, in whole lines.
+    /// The size of the weights and of their sums in bytes, in whole lines; `None` if an output has more than [`MAX_DEPTH`]
+    /// products, or a size overflows.
     fn lens(self) -> Option<[usize; 2]> {
+        if self.depth() > MAX_DEPTH {
+            return None;
+        }
         let places = self.places().checked_mul(self.groups())?;
         let weights = places.checked_mul(self.padded_depth())?.checked_next_multiple_of(LINE)?;
         Some([weights, places.checked_mul(size_of::<i32>())?.checked_next_multiple_of(LINE)?])
@@ -145,21 +148,15 @@ const LINE: usize = 64;
 #[derive(Debug, Clone)]
 pub struct BytePanels {
     kind: PanelKind,
-    bytes: Storage,
-}
-
-#[derive(Debug, Clone)]
-enum Storage {
-    Packed(Vec<Line>),
-    Stored(Tensor),
+    lines: Vec<Line>,
 }
 
 impl BytePanels {
     /// Packs `weight(output, k)`. Factors k of a convolution are in the order of window rows, window columns and channels of
-    /// the group; depthwise, of rows and columns. Returns `None` if an output has more than [`MAX_DEPTH`] products.
+    /// the group; depthwise, of rows and columns. Returns `None` where [`BytePanels::len`] does.
     pub fn new(kind: PanelKind, weight: impl Fn(usize, usize) -> i8) -> Option<Self> {
-        let [weights, sums] = kind.lens().filter(|_| kind.depth() <= MAX_DEPTH)?;
-        let mut lines = vec![Line([0; LINE]); (weights + sums) / LINE];
+        let [weights, _] = kind.lens()?;
+        let mut lines = vec![Line([0; LINE]); Self::len(kind)? / LINE];
         let (weights, sums) = bytes_mut(&mut lines).split_at_mut(weights);
         for (place, to) in sums.chunks_exact_mut(size_of::<i32>()).enumerate() {
             let Some(output) = kind.output_of(place) else { continue };
@@ -171,28 +168,13 @@ impl BytePanels {
             }
             to.copy_from_slice(&sum.to_le_bytes().map(u8::cast_signed));
         }
-        Some(Self { kind, bytes: Storage::Packed(lines) })
+        Some(Self { kind, lines })
     }
 
-    /// Restores panels whose [bytes](BytePanels::bytes) were stored as `i8`. Returns `None` if the type or the number of the
-    /// bytes does not match.
-    pub fn stored(kind: PanelKind, bytes: Tensor) -> Option<Self> {
-        let is_right = Some(bytes.slice::<i8>().ok()?.len()) == Self::len(kind);
-        is_right.then_some(Self { kind, bytes: Storage::Stored(bytes) })
-    }
-
-    /// The number of bytes of such panels; `None` if an output has more than [`MAX_DEPTH`] products.
+    /// The number of bytes of such panels; `None` if an output has more than [`MAX_DEPTH`] products, or the number overflows.
     pub fn len(kind: PanelKind) -> Option<usize> {
-        let [weights, sums] = kind.lens().filter(|_| kind.depth() <= MAX_DEPTH)?;
+        let [weights, sums] = kind.lens()?;
         weights.checked_add(sums)
-    }
-
-    /// All bytes to store: weights, sums, and their padding.
-    pub fn bytes(&self) -> &[i8] {
-        match &self.bytes {
-            Storage::Packed(lines) => bytes(lines),
-            Storage::Stored(tensor) => tensor.slice::<i8>().unwrap_or_default(),
-        }
     }
 
     /// What the weights are multiplied with.
@@ -203,7 +185,7 @@ impl BytePanels {
     /// The weights, and the sums of each place's weights.
     fn parts(&self) -> (&[i8], impl Iterator<Item = i32>) {
         let [weights, _] = self.kind.lens().unwrap_or_default();
-        let (weights, sums) = self.bytes().split_at(weights);
+        let (weights, sums) = bytes(&self.lines).split_at(weights);
         let (sums, _) = sums.as_chunks::<{ size_of::<i32>() }>();
         (weights, sums.iter().map(|sum| i32::from_le_bytes(sum.map(i8::cast_unsigned))))
     }
@@ -231,11 +213,13 @@ pub struct ChannelFactors {
     pub multiplier: f32,
 }
 
-/// Exact if the bias has less than 2³⁰ steps. Otherwise, sum and bias are rounded before they are added.
+/// For values and weights from −127 to 127: sum and bias are added exactly if the bias is an integer below 2³⁰. Otherwise, both
+/// are rounded before they are added, which changes nothing if the sum is 0.
 impl From<ChannelStep> for ChannelFactors {
     fn from(step: ChannelStep) -> Self {
-        let is_small = step.bias.abs() < f64::from(1 << 30);
-        let (start, offset) = if is_small { (step.bias as i32, 0.0) } else { (0, step.bias as f32) };
+        // The bias of a channel whose sums are all 0 need not be an integer.
+        let is_counted = step.bias.abs() < f64::from(1 << 30) && step.bias.fract() == 0.0;
+        let (start, offset) = if is_counted { (step.bias as i32, 0.0) } else { (0, step.bias as f32) };
         Self { start, offset, multiplier: step.scale }
     }
 }

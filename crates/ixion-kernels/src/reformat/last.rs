@@ -32,9 +32,10 @@ pub fn quantize_last(
     if block.is_some_and(|block| block != BLOCK) {
         return Ok(false);
     }
+    let sample = channels * places;
+    let (source, target) = (&source[..cut.stored()], &mut target[..cut.outer * sample]);
     let samples = source.chunks_exact(cut.slice().max(1));
-    let outputs = target.chunks_exact_mut((channels * places).max(1));
-    for (source, output) in samples.zip(outputs).take(cut.outer) {
+    for (source, output) in samples.zip(target.chunks_exact_mut(sample.max(1))) {
         for_each_chunk(output, PLACES * channels, &|start, output: &mut [i8]| {
             limits.check_deadline()?;
             let first = start / channels.max(1);
@@ -180,5 +181,12 @@ mod tests {
         let mut target = [5i8; 16];
         assert!(!quantize_last(cut, &[1.0; 16], 1.0, &mut target, &Limits::default()).unwrap());
         assert_eq!(target, [5; 16]);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of range")]
+    fn targets_must_be_long_enough() {
+        let cut = Cut { outer: 2, len: 2, inner: 2, block: None };
+        let _ = quantize_last(cut, &[1.0; 8], 1.0, &mut [0; 7], &Limits::default());
     }
 }

@@ -6,7 +6,7 @@ use crate::op::{ForwardContext, Layer, LayerError, Result, TensorFormat, TensorM
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 use crate::support::int8;
-use crate::support::int8::{byte_weights, bytes_last, write_last};
+use crate::support::int8::{byte_weights, bytes_last, depthwise_efficiency, product_efficiency, write_last};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::quantized::{Added, ByteConv, BytePanels, ByteWeights, Bytes, Finish, Outputs, PanelKind};
 use ixion_kernels::reformat::{Cut, to_planes};
@@ -60,22 +60,22 @@ impl Conv {
         /// Moving an output to its plane.
         const MOVE: f64 = 30.0;
         let Ok(shape) = self.blocked_shape(&[1, 1, 1, 1]) else { return 1.0 };
-        let kind = PanelKind::of(&shape);
         let [rows, columns] = shape.windows.map(|window| window.kernel as f64);
         let is_pointwise = shape.windows.iter().all(|window| window.kernel == 1 && window.stride == 1);
-        let gathering = match kind {
-            PanelKind::Depthwise { .. } => 0.0,
+        let makes_planes = outputs.first().is_some_and(|output| output.scale().is_none());
+        let moving = if makes_planes { MOVE } else { 0.0 };
+        match PanelKind::of(&shape) {
+            PanelKind::Depthwise { channels, .. } => depthwise_efficiency(channels, &shape.windows, moving),
             PanelKind::Product { depth, outputs, groups } => {
                 let finding = match groups > 1 {
                     true => TAP * rows * columns,
                     false if is_pointwise => 0.0,
                     false => ROW * rows,
                 };
-                (finding + FACTOR * depth as f64) / outputs.max(1) as f64
+                let gathering = (finding + FACTOR * depth as f64) / outputs.max(1) as f64;
+                product_efficiency([outputs, depth], gathering + moving)
             }
-        };
-        let makes_planes = outputs.first().is_some_and(|output| output.scale().is_none());
-        int8::efficiency(kind, gathering + if makes_planes { MOVE } else { 0.0 })
+        }
     }
 
     /// The size of the scratch memory: floats with the channels last, before they are moved to their planes.
@@ -93,8 +93,13 @@ impl Conv {
     /// Stores the scale of the input that the epilogue adds.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] if that input is not as large as the output.
+    /// [`LayerError::Unsupported`] if that input is not as large as the output, or if the padding is not zeros.
     pub(super) fn configure_bytes(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        // A plan whose shapes are unknown until it runs may give the layer formats that it does not support.
+        if self.padding_mode != PaddingMode::Zeros {
+            let reason = "int8 with the channels last: padding that is not zeros";
+            return Err(LayerError::Unsupported(reason.to_owned()));
+        }
         let added = match Ending::of(self.epilogue.as_ref()) {
             Some(Ending::Sum(Some(position), _)) => inputs.get(position),
             _ => None,
@@ -391,6 +396,15 @@ mod tests {
         assert!(takes(&[], &[2, 3, 3, 3]));
         assert!(!takes(&[("padding", "1"), ("padding_mode", "reflect")], &[2, 3, 3, 3]));
         assert!(!takes(&[], &[2, 3, 3]) && !takes(&[], &[1, 70_000, 1, 1]));
+
+        let weight = waves(&[2, 3, 3, 3]).cast(DType::F32).unwrap();
+        let mirrored = operator("nn.Conv2d", &[("padding", "1"), ("padding_mode", "reflect")]);
+        let mut layer = mirrored.with_attr("weight", weight).create(1).unwrap();
+        let meta = |channels: usize| {
+            let meta = TensorMeta::new(DType::I8, [1, channels, 4, 4]);
+            meta.with_format(Format::ChannelsLast).with_scale(Some(0.5))
+        };
+        assert!(layer.configure(&[meta(3)], &[meta(2)]).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::inserted::device_tactic::DeviceTactic;
 use crate::layout::padding::PaddingMode;
 use crate::op::{Cost, CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, Weight, exactly};
 use crate::support::choices::PerAxis;
-use crate::support::int8::Int8;
+use crate::support::int8::{ByteState, Int8};
 use crate::support::shape_cache::ShapeCache;
 use ixion_tensor::TensorView;
 use std::ops::RangeInclusive;
@@ -63,7 +63,7 @@ impl ConvTimeFirst {
             blocks: Blocks::default(),
             int8: Int8::default(),
             int8_conv: ShapeCache::default(),
-            bytes: Default::default(),
+            bytes: ByteState::default(),
             on_device: DeviceTactic::default(),
         }
     }

@@ -4,7 +4,7 @@ mod source;
 
 pub use source::WeightSource;
 
-use super::{LayerError, Result};
+use super::Result;
 use ixion_tensor::{DType, Element, Tensor, TensorError};
 use std::sync::{Arc, OnceLock};
 
@@ -116,17 +116,12 @@ impl RuntimeAttribute {
     /// The elements in int8, if they are stored so; `None` otherwise.
     ///
     /// # Errors
-    /// As [`RuntimeAttribute::decode`]; [`LayerError::Shape`] unless there is a scale for each row.
+    /// As [`RuntimeAttribute::decode`]; an error unless there is a finite `f32` scale for each row.
     pub fn quantized(&self) -> Result<Option<QuantizedWeight>> {
         let WeightSource::Quantized { values, scales } = &self.source else { return Ok(None) };
         let (values, scales) = (values.load()?, scales.load()?);
-        match source::row_len(values.num_elements(), scales.num_elements()) {
-            Some(_) => Ok(Some(QuantizedWeight { values, scales })),
-            None => {
-                let what = "the scales of an int8 weight";
-                Err(LayerError::shape(what, "one for each row", scales.num_elements()))
-            }
-        }
+        source::check_scales(&values, &scales)?;
+        Ok(Some(QuantizedWeight { values, scales }))
     }
 
     /// The source of the elements.
@@ -211,8 +206,18 @@ mod tests {
         let stored = weight.quantized().unwrap().unwrap();
         assert_eq!(stored.values.to_vec::<i8>().unwrap(), [2, -3, 4, 0]);
         assert!(tensor(vec![0; 4]).quantized().unwrap().is_none());
-        let uneven = tensor(vec![0; 4]).with_scales(&scales(&[1.0; 3]));
-        assert!(uneven.decode().is_err() && uneven.quantized().is_err());
+        let negative = tensor(vec![2, -3, 4, 0]).with_scales(&scales(&[-0.5, 0.0]));
+        assert_eq!(negative.to_vec::<f32>().unwrap(), [-1.0, 1.5, 0.0, 0.0]);
+        // A single scale would be that of both rows.
+        for wrong in [&[1.0; 3][..], &[1.0], &[], &[1.0, f32::NAN], &[f32::INFINITY, 1.0]] {
+            let weight = tensor(vec![0; 4]).with_scales(&scales(wrong));
+            assert!(weight.decode().is_err() && weight.quantized().is_err(), "{wrong:?}");
+        }
+        let whole = RuntimeAttribute::from_tensor(Tensor::from_vec(vec![1i64, 2], &[2]).unwrap());
+        let weight = tensor(vec![0; 4]).with_scales(&whole);
+        assert!(weight.decode().is_err() && weight.quantized().is_err());
+        let vector = RuntimeAttribute::from_tensor(Tensor::from_vec(vec![2i8, 4], &[2]).unwrap());
+        assert_eq!(vector.with_scales(&scales(&[0.5])).to_vec::<f32>().unwrap(), [1.0, 2.0]);
     }
 
     #[test]

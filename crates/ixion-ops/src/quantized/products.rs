@@ -1,27 +1,30 @@
 //! Convolutions and linear layers of quantised tensors.
 //!
-//! Inputs of 8 bits are multiplied as bytes if the weights' zero points are 0, as those of symmetric quantisation are. Other
-//! inputs and weights are multiplied as differences from their zero points. Results are the same.
+//! Inputs are multiplied as bytes, by [`ByteConv`] and [`multiply_bytes`], if the weights' zero points are 0, as those of
+//! symmetric quantisation are, outputs have at most [`MAX_DEPTH`](ixion_kernels::quantized::MAX_DEPTH) products, and the factors
+//! of all channels are finite. Otherwise, differences from the zero points are multiplied, by [`Int8Conv`] and [`product`].
+//! Results are the same.
 
-use super::{check_bytes, quantization, with_quantized, write};
+mod weights;
+
+use super::{check_bytes, with_quantized, write};
 use crate::layout::padding::PaddingMode;
 use crate::op::{
-    CpuLayer, FieldValue, Io, Layer, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute,
-    TensorMeta, Weight,
+    CpuLayer, FieldValue, Io, Layer, LayerError, NO_KEY, OperatorReader, Result, TensorMeta, Weight,
 };
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::blocked::BlockedShape;
 use ixion_kernels::conv::ConvShape;
-use ixion_kernels::quantization::{Quantization, Requantization};
+use ixion_kernels::quantization::Quantization;
 use ixion_kernels::quantized::{
-    ByColumn, ByRow, ByteConv, BytePanels, ByteWeights, Bytes, ChannelFactors, Finish, Int8Conv, Outputs,
-    PanelKind, QuantizedElement, Rows, Strips, ZeroPoint, centered, multiply_bytes, product,
+    ByColumn, ByRow, ByteConv, ByteWeights, Bytes, Finish, Int8Conv, Outputs, PanelKind, QuantizedElement,
+    Rows, Strips, centered, multiply_bytes, product,
 };
 use ixion_kernels::window::Window;
 use ixion_tensor::{DType, Dim, Element, Limits, TensorView, TensorViewMut};
 use std::borrow::Cow;
-use std::sync::Arc;
+use weights::{Factors, Prepared};
 
 /// Whether ReLU follows the product. Derived from the operator's type; no key of a file sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,58 +119,6 @@ crate::operator! {
     validate |layer| { layer.factors().validate()?; layer.check() }
 }
 
-/// Weights that are ready to be multiplied with inputs of a type.
-#[derive(Debug)]
-pub enum Prepared<W> {
-    /// Weights that are multiplied as bytes, and the quantisation of the output.
-    Bytes(ByteWeights, Quantization),
-    /// Weights minus their zero points.
-    Differences(W),
-}
-
-/// The weights of a file as numbers.
-struct Decoded {
-    values: Vec<i8>,
-    /// The zero point of each output's weights.
-    zero_points: Vec<i32>,
-    /// Weights of an output.
-    depth: usize,
-    /// How the sums of each output are converted.
-    outputs: Vec<Requantization>,
-}
-
-impl Decoded {
-    /// The weights minus their zero points.
-    fn rows(&self) -> Rows {
-        let values = self.values.chunks_exact(self.depth.max(1)).zip(&self.zero_points);
-        let weights: Vec<i16> = values.flat_map(|(values, &zero)| centered(values, zero)).collect();
-        Rows::new(&weights, [self.outputs.len(), self.depth])
-    }
-
-    /// Packs the weights, if they and an input with this zero point can be multiplied as bytes. `position(k)` is where factor
-    /// k of an output has its weight.
-    fn pack(
-        &self,
-        kind: PanelKind,
-        zero: ZeroPoint,
-        position: impl Fn(usize) -> usize,
-    ) -> Option<ByteWeights> {
-        let fits = kind.outputs() == self.outputs.len() && kind.depth() == self.depth && self.depth > 0;
-        let is_finite = |how: &Requantization| how.bias.is_finite() && how.multiplier.is_finite();
-        // The results of other factors may be NaN, which kernels convert differently.
-        if !fits || self.zero_points.iter().any(|&zero| zero != 0) || !self.outputs.iter().all(is_finite) {
-            return None;
-        }
-        let weight = |output: usize, k: usize| {
-            self.values.get(output * self.depth + position(k)).copied().unwrap_or(0)
-        };
-        let panels = Arc::new(BytePanels::new(kind, weight)?);
-        let nothing = ChannelFactors { start: 0, offset: 0.0, multiplier: 0.0 };
-        let factors = |output: usize| self.outputs.get(output).map_or(nothing, ChannelFactors::from);
-        Some(ByteWeights::new(panels, zero, factors))
-    }
-}
-
 /// Lets `run` multiply the elements of a quantised tensor in row-major order, and write those of an output of the same type.
 ///
 /// # Errors
@@ -200,118 +151,6 @@ fn elements<'a, Q: Element>(tensor: &TensorView<'a>) -> Result<Cow<'a, [Q]>> {
 /// How sums are converted to outputs of this quantisation: their factors result in numbers of steps.
 fn finish(output: &Quantization) -> Finish<'static> {
     Finish { zero_point: output.zero_point, range: output.range, ..Finish::NONE }
-}
-
-/// The weights and quantisation of both operators.
-struct Factors<'a> {
-    weight: &'a Weight,
-    scales: &'a Weight,
-    zero_points: &'a Weight,
-    bias: Option<&'a Weight>,
-    output: (f64, i64),
-    input: (f64, i64),
-    relu: bool,
-}
-
-impl Factors<'_> {
-    fn attribute<'w>(key: &str, weight: &'w Weight) -> Result<&'w RuntimeAttribute> {
-        match weight {
-            Weight::Attribute(attribute) => Ok(attribute),
-            Weight::Input(_) => Err(LayerError::MissingWeight { key: key.to_owned() }),
-        }
-    }
-
-    fn all(&self) -> Result<[Option<&RuntimeAttribute>; 4]> {
-        Ok([
-            Some(Self::attribute("weight", self.weight)?),
-            Some(Self::attribute("weight.q_per_channel_scales", self.scales)?),
-            Some(Self::attribute("weight.q_per_channel_zero_points", self.zero_points)?),
-            self.bias.map(|bias| Self::attribute("bias", bias)).transpose()?,
-        ])
-    }
-
-    /// Checks the shapes and types of the weights.
-    fn validate(&self) -> Result<()> {
-        let [weight, scales, zero_points, bias] = self.all()?;
-        let Some((weight, &outputs)) = weight.and_then(|weight| Some((weight, weight.shape().first()?)))
-        else {
-            return Err(LayerError::shape("the weight", "at least one axis", "a scalar"));
-        };
-        if weight.dtype() != DType::I8 {
-            return Err(LayerError::dtype("the weight", DType::I8, weight.dtype()));
-        }
-        let others = [("the scales", scales), ("the zero points", zero_points), ("the bias", bias)];
-        for (what, other) in others.into_iter().filter_map(|(what, other)| Some((what, other?))) {
-            if other.dtype().is_complex() {
-                return Err(LayerError::dtype(what, "real numbers", other.dtype()));
-            }
-            if other.shape() != [outputs] {
-                return Err(LayerError::shape(
-                    what,
-                    format!("{outputs} numbers"),
-                    format!("{:?}", other.shape()),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// The quantisations of input and output, which have the same type. After ReLU, the output's range has no negative numbers.
-    fn quantizations(&self, dtype: DType) -> Result<[Quantization; 2]> {
-        let input = quantization(["input_scale", "input_zero_point"], self.input.0, self.input.1, dtype)?;
-        let mut output = quantization(["scale", "zero_point"], self.output.0, self.output.1, dtype)?;
-        if self.relu {
-            output.range[0] = output.range[0].max(output.zero_point);
-        }
-        Ok([input, output])
-    }
-
-    /// The weights and the requantisation of the sums.
-    fn decode(&self, dtype: DType) -> Result<Decoded> {
-        let [input, output] = self.quantizations(dtype)?;
-        let [weight, scales, zero_points, bias] = self.all()?;
-        let numbers = |attribute: Option<&RuntimeAttribute>| -> Result<Vec<f64>> {
-            attribute.map_or(Ok(Vec::new()), |found| Ok(found.decode()?.cast(DType::F64)?.to_vec()?))
-        };
-        let (scales, zeros, bias) = (numbers(scales)?, numbers(zero_points)?, numbers(bias)?);
-        let values = match weight {
-            Some(weight) => weight.decode()?.to_vec::<i8>()?,
-            None => Vec::new(),
-        };
-        let depth = values.len() / scales.len().max(1);
-        let (mut zero_points, mut outputs) =
-            (Vec::with_capacity(zeros.len()), Vec::with_capacity(scales.len()));
-        for (o, (&scale, &zero)) in scales.iter().zip(&zeros).enumerate() {
-            let keys = ["weight.q_per_channel_scales", "weight.q_per_channel_zero_points"];
-            let how = quantization(keys, scale, zero as i64, DType::I8)?;
-            let step = input.scale * how.scale;
-            let bias = bias.get(o).map_or(0.0, |&bias| bias as f32 / step);
-            zero_points.push(how.zero_point);
-            outputs.push(Requantization { multiplier: step / output.scale, bias, output });
-        }
-        Ok(Decoded { values, zero_points, depth, outputs })
-    }
-
-    /// Prepares the weights for products of a kind, if inputs can be multiplied as bytes, or `otherwise` in another way. Factor
-    /// k of an output has its weight at `position(k)`.
-    fn prepare<W>(
-        &self,
-        dtype: DType,
-        kind: PanelKind,
-        position: impl Fn(usize) -> usize,
-        otherwise: impl FnOnce(Rows, Vec<Requantization>) -> W,
-    ) -> Result<Prepared<W>> {
-        let ([input, output], decoded) = (self.quantizations(dtype)?, self.decode(dtype)?);
-        let zero = match dtype {
-            DType::I8 => i8::try_from(input.zero_point).ok().map(ZeroPoint::I8),
-            DType::U8 => u8::try_from(input.zero_point).ok().map(ZeroPoint::U8),
-            _ => None,
-        };
-        Ok(match zero.and_then(|zero| decoded.pack(kind, zero, position)) {
-            Some(weights) => Prepared::Bytes(weights, output),
-            None => Prepared::Differences(otherwise(decoded.rows(), decoded.outputs)),
-        })
-    }
 }
 
 impl QuantizedConv {

@@ -9,11 +9,13 @@
 //! ```
 //!
 //! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product with
-//! the scales is computed in `f32`. If a channel's products are negligible, in absolute terms or relative to its bias, its
-//! outputs are the bias. The epilogue is applied to this y, in `f32`. A quantised output is y over its scale, rounded half to
-//! even and clamped to ±127: bit for bit the same as quantising an `f32` output, except that convolutions with the channels last
-//! multiply by the reciprocal of the scale, which may round a tie differently.
+//! the scales is computed in `f32`. Kernels that multiply bytes round a `bias q` of 2³⁰ or more to `f32` before they add it. If
+//! a channel's products are negligible, in absolute terms or relative to its bias, its outputs are the bias. The epilogue is
+//! applied to this y, in `f32`. A quantised output is y over its scale, rounded half to even and clamped to ±127: bit for bit
+//! the same as quantising an `f32` output, except that convolutions with the channels last multiply by the reciprocal of the
+//! scale, which may round a tie differently.
 
+mod efficiency;
 mod last;
 
 use crate::op::{
@@ -22,11 +24,12 @@ use crate::op::{
 };
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
+pub(crate) use efficiency::{depthwise_efficiency, product_efficiency};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_by_adding};
-use ixion_kernels::quantized::{Outcome, PanelKind, Rows, centered};
+use ixion_kernels::quantized::{Outcome, Rows, centered};
 use ixion_kernels::reformat::Stored;
-use ixion_kernels::{Isa, isa, multiplies_bytes, widest};
+use ixion_kernels::widest;
 use ixion_tensor::{DType, Format, Limits, Result, Tensor, TensorView, TensorViewMut};
 pub(crate) use last::{ByteState, PackedBytes, byte_weights, bytes_last, write_last};
 use std::borrow::Cow;
@@ -75,10 +78,12 @@ impl<W: 'static> FieldValue for Int8<W> {
     }
 }
 
-/// Returns true if the weights can be quantised: they are `f32` attributes, not inputs.
+/// Returns true if the weights can be quantised: they are `f32` attributes with elements, not inputs.
 pub(crate) fn has_weights(weight: &Weight, bias: Option<&Weight>) -> bool {
-    let is_f32 =
-        |weight: &Weight| matches!(weight, Weight::Attribute(weight) if weight.dtype() == DType::F32);
+    let is_f32 = |weight: &Weight| match weight {
+        Weight::Attribute(weight) => weight.dtype() == DType::F32 && weight.byte_len() > 0,
+        Weight::Input(_) => false,
+    };
     is_f32(weight) && bias.is_none_or(is_f32)
 }
 
@@ -183,7 +188,7 @@ impl<W> Int8<W> {
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> bool {
         let &[tag @ (TAG | LAST_TAG), a, b, c, d, e, f, g, h] = bytes else { return false };
         let [input, output] = [[a, b, c, d], [e, f, g, h]].map(f32::from_le_bytes);
-        let is_scale = |scale: f32| scale > 0.0 && scale.is_finite();
+        let is_scale = |scale: f32| scale > 0.0 && scale.is_finite() && scale.recip().is_finite();
         if !is_scale(input) || !(is_scale(output) || output == 0.0) {
             return false;
         }
@@ -310,8 +315,12 @@ impl QuantizedRows {
 /// The weights in int8, with a scale for each output channel: as they are stored, or else its largest magnitude over 127.
 ///
 /// # Errors
-/// Returns an error if the weights cannot be read, or are not finite.
+/// Returns an error if the weights cannot be read, are not finite, or have no elements.
 fn quantized(weight: &RuntimeAttribute) -> std::result::Result<QuantizedWeight, LayerError> {
+    // They may have any number of rows, for each of which there would be a scale.
+    if weight.byte_len() == 0 {
+        return Err(LayerError::Unsupported("int8: weights without elements".to_owned()));
+    }
     if let Some(stored) = weight.quantized()? {
         return Ok(stored);
     }
@@ -461,32 +470,6 @@ pub(crate) fn read(input: &TensorView<'_>, limits: &Limits) -> std::result::Resu
     match input.layout().is_contiguous() {
         true => Ok(centered(input.slice::<i8>()?, 0)),
         false => Ok(centered(&input.to_vec::<i8>()?, 0)),
-    }
-}
-
-/// The efficiency of multiplying bytes relative to an `f32` matrix product, as measured: the peak, and the products in the time of
-/// converting the sum of an output. Depthwise convolutions take the same time for each output, whatever their window. `further`
-/// is what else an output takes, as a number of `f32` products.
-pub(crate) fn efficiency(kind: PanelKind, further: f64) -> f64 {
-    let (peak, overhead, each_tap) = match isa() {
-        Isa::Avx512 if multiplies_bytes() => (5.3, 48.0, 0.032),
-        Isa::Avx2 if multiplies_bytes() => (5.1, 23.0, 0.032),
-        Isa::Avx512 | Isa::Avx2 => (1.8, 22.0, 0.032),
-        // Not measured.
-        _ => (0.5, 22.0, 0.01),
-    };
-    // What is computed at a time is computed whether it exists or not.
-    let computed = |count: usize, at_once: usize| count.div_ceil(at_once) as f64 * at_once as f64;
-    match kind {
-        PanelKind::Depthwise { channels, window: [rows, columns] } => {
-            let surplus = computed(channels, 64) / channels.max(1) as f64;
-            // Half of the time is that of a block of channels.
-            rows as f64 * columns as f64 / ((1.0 + surplus) / (2.0 * each_tap) + further)
-        }
-        PanelKind::Product { outputs, depth, .. } => {
-            let surplus = computed(outputs, 32) / outputs.max(1) as f64;
-            depth as f64 / (surplus * (computed(depth, 4) + overhead) / peak + further)
-        }
     }
 }
 

@@ -20,6 +20,11 @@ impl Writer<'_> {
             // It is written where it is used.
             return Ok(());
         }
+        if let Some(epilogue) = operator.param("epilogue") {
+            // Of a plan: PyTorch's operators compute nothing but themselves.
+            let found = epilogue.raw().to_owned();
+            return Err(PythonProblem::Parameter { key: "epilogue", wanted: "no fused arithmetic", found });
+        }
         match operator.op_type() {
             "pnnx.Input" => self.inputs.extend(self.output_variables(operator)),
             "pnnx.Output" => self.outputs.extend(self.input_variables(operator)),

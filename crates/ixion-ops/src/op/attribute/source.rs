@@ -71,19 +71,36 @@ impl WeightSource {
 
 /// The real elements of int8 values, each row of which has a scale.
 fn dequantized(values: &Tensor, scales: &Tensor) -> Result<Tensor> {
+    check_scales(values, scales)?;
     let (shape, scales) = (*values.shape(), scales.to_vec::<f32>()?);
     let values = values.to_vec::<i8>()?;
-    let depth = row_len(values.len(), scales.len())
-        .ok_or_else(|| LayerError::shape("the scales of an int8 weight", "one for each row", scales.len()))?;
+    let depth = values.len().checked_div(scales.len()).unwrap_or(0);
     let rows = values.chunks(depth.max(1)).zip(&scales);
     let real = rows.flat_map(|(row, &scale)| row.iter().map(move |&q| f32::from(q) * scale));
     Ok(Tensor::from_vec(real.collect(), &shape)?)
 }
 
-/// The number of elements of a row; `None` unless all rows have the same.
-pub(super) fn row_len(elements: usize, rows: usize) -> Option<usize> {
-    let depth = elements.checked_div(rows).unwrap_or(0);
-    (depth * rows == elements).then_some(depth)
+/// Checks the scales of an int8 weight: finite `f32` numbers, one for each row. A weight without a second axis is one row.
+///
+/// # Errors
+/// [`LayerError::Shape`], [`LayerError::DType`] or [`LayerError::Unsupported`] if they are not.
+pub(super) fn check_scales(values: &Tensor, scales: &Tensor) -> Result<()> {
+    const WHAT: &str = "the scales of an int8 weight";
+    let rows = match values.shape().dims() {
+        [rows, _, ..] => *rows,
+        _ => 1,
+    };
+    if scales.num_elements() != rows {
+        let wanted = format!("one for each row ({rows})");
+        return Err(LayerError::shape(WHAT, wanted, scales.num_elements()));
+    }
+    if scales.dtype() != DType::F32 {
+        return Err(LayerError::dtype(WHAT, DType::F32, scales.dtype()));
+    }
+    match scales.to_vec::<f32>()?.into_iter().find(|scale| !scale.is_finite()) {
+        Some(scale) => Err(LayerError::Unsupported(format!("{WHAT} must be finite, but one is {scale}"))),
+        None => Ok(()),
+    }
 }
 
 /// Reads the bytes of the file directly into the tensor if they need no conversion. Elements of a mapped file are not copied.

@@ -99,6 +99,20 @@ fn noise(count: usize, seed: usize) -> Vec<i8> {
     (0..count).map(|at| (((at + seed) * 7919 + at * at * 31) % 255) as i8).map(|byte| byte.min(126)).collect()
 }
 
+/// An input without columns, of more channels than are computed at a time.
+#[test]
+fn padding_alone_is_convolved() {
+    let quantisation =
+        [("scale", "0.5"), ("zero_point", "4"), ("input_scale", "0.5"), ("input_zero_point", "2")];
+    let params = [&quantisation[..], &[("groups", "100"), ("padding", "1")]].concat();
+    let x = tensor::<u8>(&[1, 100, 3, 0], &[]);
+    let [bytes, differences] = [0, 1].map(|zero_point| {
+        outputs("nn.quantized.Conv2d", &params, &[100, 1, 2, 2], &[1; 400], zero_point, &x)
+    });
+    assert_eq!(bytes.shape().dims(), [1, 100, 4, 1]);
+    assert_eq!(bytes, differences);
+}
+
 proptest! {
     /// Weights whose zero points are 0 are multiplied as bytes; the others are not.
     #[test]

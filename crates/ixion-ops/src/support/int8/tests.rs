@@ -258,11 +258,44 @@ fn weights_that_are_not_finite_are_refused() {
 }
 
 #[test]
+fn weights_without_elements_are_refused() {
+    let weight = Tensor::zeros(DType::F32, &[1 << 40, 0]).unwrap();
+    let mut layer = operator("nn.Linear", &[]).with_attr("weight", weight).create(1).unwrap();
+    assert!(!layer.supports(0, &[TensorFormat::quantized()]));
+    let meta = |len: usize, scale| TensorMeta::new(DType::I8, [1, len]).with_scale(scale);
+    layer.configure(&[meta(0, Some(0.1))], &[meta(1 << 40, None)]).unwrap();
+    assert!(layer.initialize().unwrap_err().to_string().contains("without elements"));
+}
+
+#[test]
+fn stored_weights_need_a_scale_for_each_row() {
+    let weight = Tensor::from_vec(vec![1i8; 8], &[4, 2, 1, 1]).unwrap();
+    for count in [1, 2, 3, 4, 8] {
+        let scales = Tensor::from_vec(vec![0.5f32; count], &[count]).unwrap();
+        let conv = operator("nn.Conv2d", &[]).with_attr("weight", weight.clone());
+        let mut layer = conv.with_attr("ixion.scales.weight", scales).create(1).unwrap();
+        let meta = |channels: usize, scale| TensorMeta::new(DType::I8, [1, channels, 3, 3]).with_scale(scale);
+        layer.configure(&[meta(2, Some(0.1))], &[meta(4, None)]).unwrap();
+        assert_eq!(layer.initialize().is_ok(), count == 4, "{count}");
+    }
+}
+
+#[test]
 fn invalid_states_are_refused() {
     let weight = waves(&[2, 3, 1, 1]);
     let mut layer = operator("nn.Conv2d", &[]).with_attr("weight", weight).create(1).unwrap();
-    for bytes in [&b"q"[..], b"q12345678", &[b'q', 0, 0, 0, 0, 0, 0, 0, 0], &[9]] {
-        let is_fine = layer.deserialize(bytes).is_ok();
-        assert_eq!(is_fine, bytes == b"q12345678", "{bytes:?}");
+    let of = |tag: u8, scales: [f32; 2]| {
+        let scales = scales.into_iter().flat_map(f32::to_le_bytes);
+        [tag].into_iter().chain(scales).collect::<Vec<u8>>()
+    };
+    for bytes in [of(b'q', [0.1, 0.2]), of(b'l', [0.1, 0.2]), of(b'q', [0.1, 0.0])] {
+        assert!(layer.deserialize(&bytes).is_ok(), "{bytes:?}");
+    }
+    for scale in [0.0, -0.1, f32::NAN, f32::INFINITY, 1e-40] {
+        assert!(layer.deserialize(&of(b'q', [scale, 0.2])).is_err(), "{scale}");
+        assert!(scale == 0.0 || layer.deserialize(&of(b'l', [0.1, scale])).is_err(), "{scale}");
+    }
+    for bytes in [&b"q"[..], b"q1234567", b"q123456789", b"r12345678", &[9]] {
+        assert!(layer.deserialize(bytes).is_err(), "{bytes:?}");
     }
 }

@@ -191,3 +191,10 @@ fn the_head_of_yolo_is_a_class() {
     let two = problems(&["models.yolo.Detect a 1 2 x y z @m.0.bias=(7)f32"]);
     assert_eq!(two, ["expected boxes, or boxes and the result of each convolution, found 2"]);
 }
+
+#[test]
+fn fused_operators_are_refused() {
+    let fused =
+        "nn.Linear a 1 1 x y bias=False epilogue=relu(@0) in_features=2 out_features=3 @weight=(3,2)f32";
+    assert_eq!(problems(&[fused]), ["parameter `epilogue`: expected no fused arithmetic, found `relu(@0)`"]);
+}
