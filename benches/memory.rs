@@ -68,7 +68,7 @@ fn run() {
     }
 }
 
-/// Runs a plan with pictures of changing sizes, and prints the resident size after so many runs as a table in Markdown.
+/// Runs a plan with pictures of changing sizes, and prints the resident size at intervals as a table in Markdown.
 fn changing_shapes() {
     const RUNS: usize = 1000;
     let param = concat!(env!("CARGO_MANIFEST_DIR"), "/model_file/shapes_unet/shapes_unet.pnnx.param");

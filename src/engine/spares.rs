@@ -3,10 +3,10 @@
 use crate::tensor::{DType, Layout, Result, Tensor};
 
 /// The maximum number of tensors that are kept.
-const MOST: usize = 4;
+const MAX_KEPT: usize = 4;
 
 /// The minimum size of a tensor that is kept, in bytes: the allocator itself keeps smaller ones.
-const LEAST_BYTES: usize = 1 << 16;
+const MIN_BYTES: usize = 1 << 16;
 
 /// Tensors whose memory may be used again. Without them, large tensors would come from the system, which clears every page: that
 /// takes longer than most element-wise operators.
@@ -20,10 +20,10 @@ impl Spares {
     /// owner: memory with two owners is copied when it is written.
     pub(super) fn give(&mut self, tensor: Tensor) {
         let is_kept = self.tensors.iter().any(|kept| kept.shares_storage(&tensor));
-        if is_kept || tensor.storage_bytes() < LEAST_BYTES {
+        if is_kept || tensor.storage_bytes() < MIN_BYTES {
             return;
         }
-        if self.tensors.len() >= MOST {
+        if self.tensors.len() >= MAX_KEPT {
             self.tensors.remove(0);
         }
         self.tensors.push(tensor);

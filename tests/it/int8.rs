@@ -115,7 +115,7 @@ fn an_int8_plan_survives_saving_and_loading() {
     );
 }
 
-/// Layers with so many products per output that scales and biases hardly count.
+/// Layers with enough products per output that the sizes of scales and biases hardly count.
 const LARGE: &str = "\
 pnnx.Input x 0 1 x #x=(1,32,8,8)f32
 nn.Conv2d a 1 1 x h bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=48 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(48)f32 @weight=(48,32,3,3)f32

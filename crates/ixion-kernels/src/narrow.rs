@@ -181,7 +181,7 @@ unsafe fn add_group<L: Widen<H>, H: Half, const V: usize, const R: usize>(
 /// Adds the next [`LANES`] products of each row to its partial sums.
 ///
 /// # Safety
-/// As [`dots`]: so many factors and numbers of each row can be read.
+/// As [`dots`], for pointers to at least [`LANES`] factors and [`LANES`] numbers of each row.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "as for `add_group`")]
 unsafe fn step<L: Widen<H>, H, const V: usize, const R: usize>(

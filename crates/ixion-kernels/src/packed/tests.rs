@@ -193,7 +193,7 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Cases whose sums have so many terms that they are computed in parts.
+/// Cases whose sums are long enough to be computed in parts.
 fn long_cases() -> impl Strategy<Value = Case> {
     (cases(), proptest::collection::vec(0usize..200, 8..20), 10usize..40)
         .prop_map(|(case, pieces, piece)| Case { pieces, piece, ..case })

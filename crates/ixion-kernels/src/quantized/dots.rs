@@ -337,6 +337,19 @@ pub(super) mod x86 {
         }
     }
 
+    /// Copies a chunk of bytes, with the bits of `flip` flipped.
+    ///
+    /// # Safety
+    /// As [`widen`].
+    #[inline(always)]
+    unsafe fn copy_flipped(from: *const u8, flip: u8, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = _mm256_loadu_si256(from.cast());
+            _mm256_storeu_si256(to.cast(), _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed())));
+        }
+    }
+
     dots! {
         /// Products of 16-bit integers. Until it is stored, a sum consists of two: of the first and of the second pairs.
         Avx2(__m256i): 4 columns, up to 6 rows of i16;
@@ -355,10 +368,7 @@ pub(super) mod x86 {
 
         /// VNNI in vectors of 256 bits.
         AvxVnni(__m256i): 8 columns, up to 6 rows of u8;
-        copy: |from, flip, to| {
-            let bytes = _mm256_loadu_si256(from.cast());
-            _mm256_storeu_si256(to.cast(), _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed())));
-        };
+        copy: |from, flip, to| copy_flipped(from, flip, to);
         zero: _mm256_setzero_si256();
         factors: |from| _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
         weights: |from| _mm256_loadu_si256(from.cast());
@@ -369,10 +379,7 @@ pub(super) mod x86 {
 
         /// VNNI in vectors of 512 bits.
         Avx512Vnni(__m512i): 16 columns, up to 12 rows of u8;
-        copy: |from, flip, to| {
-            let bytes = _mm256_loadu_si256(from.cast());
-            _mm256_storeu_si256(to.cast(), _mm256_xor_si256(bytes, _mm256_set1_epi8(flip.cast_signed())));
-        };
+        copy: |from, flip, to| copy_flipped(from, flip, to);
         zero: _mm512_setzero_si512();
         factors: |from| _mm512_set1_epi32(from.cast::<i32>().read_unaligned());
         weights: |from| _mm512_loadu_si512(from.cast());

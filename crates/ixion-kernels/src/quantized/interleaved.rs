@@ -279,6 +279,21 @@ pub(super) mod x86 {
         )*};
     }
 
+    /// Stores four vectors, the lower halves of all before the upper ones.
+    ///
+    /// # Safety
+    /// The processor must have AVX2, and 32 sums can be written.
+    #[inline(always)]
+    unsafe fn store_in_order(to: *mut i32, [a, b, c, d]: [__m256i; 4]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_storeu_si256(to.cast(), _mm256_permute2x128_si256::<0x20>(a, b));
+            _mm256_storeu_si256(to.add(8).cast(), _mm256_permute2x128_si256::<0x20>(c, d));
+            _mm256_storeu_si256(to.add(16).cast(), _mm256_permute2x128_si256::<0x31>(a, b));
+            _mm256_storeu_si256(to.add(24).cast(), _mm256_permute2x128_si256::<0x31>(c, d));
+        }
+    }
+
     lines! {
         /// Products of 16-bit integers: of even and of odd bytes.
         Avx2(__m256i): 32 bytes, 2 positions, weights of [__m256i; 2];
@@ -293,13 +308,7 @@ pub(super) mod x86 {
             let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(a), b[1]);
             _mm256_add_epi32(sum, _mm256_add_epi32(even, odd))
         };
-        store: |to, sums| {
-            let [a, b, c, d] = sums;
-            _mm256_storeu_si256(to.cast(), _mm256_permute2x128_si256::<0x20>(a, b));
-            _mm256_storeu_si256(to.add(8).cast(), _mm256_permute2x128_si256::<0x20>(c, d));
-            _mm256_storeu_si256(to.add(16).cast(), _mm256_permute2x128_si256::<0x31>(a, b));
-            _mm256_storeu_si256(to.add(24).cast(), _mm256_permute2x128_si256::<0x31>(c, d));
-        };
+        store: |to, sums| store_in_order(to, sums);
         outputs: steps_of_8, pack_32;
 
         /// VNNI in vectors of 256 bits.
@@ -308,13 +317,7 @@ pub(super) mod x86 {
         _mm256_unpacklo_epi8, _mm256_unpackhi_epi8, _mm256_unpacklo_epi16, _mm256_unpackhi_epi16;
         weights: |from| _mm256_loadu_si256(from.cast());
         add: |sum, a, b| _mm256_dpbusd_avx_epi32(sum, a, b);
-        store: |to, sums| {
-            let [a, b, c, d] = sums;
-            _mm256_storeu_si256(to.cast(), _mm256_permute2x128_si256::<0x20>(a, b));
-            _mm256_storeu_si256(to.add(8).cast(), _mm256_permute2x128_si256::<0x20>(c, d));
-            _mm256_storeu_si256(to.add(16).cast(), _mm256_permute2x128_si256::<0x31>(a, b));
-            _mm256_storeu_si256(to.add(24).cast(), _mm256_permute2x128_si256::<0x31>(c, d));
-        };
+        store: |to, sums| store_in_order(to, sums);
         outputs: steps_of_8, pack_32;
 
         /// VNNI of AVX-512 in vectors of 256 bits, for few channels.

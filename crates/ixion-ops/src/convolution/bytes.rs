@@ -49,8 +49,8 @@ impl Conv {
             && self.panel_kind().is_ok_and(|kind| kind.depth() > 0 && BytePanels::len(kind).is_some())
     }
 
-    /// The kernel's efficiency relative to an `f32` matrix product, as measured with AVX-512. What takes time for each position,
-    /// and each group of channels, counts as so many `f32` products.
+    /// The kernel's efficiency relative to an `f32` matrix product, as measured with AVX-512. The cost of each position and each
+    /// group of channels is given in `f32` products that take the same time.
     pub(super) fn byte_efficiency(&self, outputs: &[TensorMeta]) -> f64 {
         /// Copying a product's factor, when a window is gathered, and finding a row of the window.
         const FACTOR: f64 = 1.35;

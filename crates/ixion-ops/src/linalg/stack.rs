@@ -138,14 +138,14 @@ pub(super) fn check_results<R>(count: usize, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// The same number, if so many results of `size` bytes are within the limits.
+/// Returns `count` if that number of results of `size` bytes is within the limits.
 fn checked(count: usize, size: usize, limits: &Limits) -> Result<usize> {
     let bytes = (count as u64).saturating_mul(size as u64);
     limits.check_tensor("the results of all matrices", bytes)?;
     Ok(count)
 }
 
-/// The number of matrices of an input, if so many results of `size` bytes are within the limits.
+/// The number of matrices of an input, if a result of `size` bytes for each is within the limits.
 fn checked_count(input: &TensorView<'_>, size: usize, limits: &Limits) -> Result<usize> {
     checked(lens(input)?.0.iter().product(), size, limits)
 }
