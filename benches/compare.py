@@ -1,4 +1,4 @@
-"""Compares Ixion with other runtimes on this machine's CPU: in f32 or bf16, one image or text at a time or several.
+"""Compares Ixion with other runtimes on this machine's CPU: in f32, bf16 or int8, one image or text at a time or several.
 
     pip install -r benches/requirements.txt
     python benches/compare.py
@@ -6,10 +6,14 @@
     python benches/compare.py --peers ixion --ixion before=target/before --ixion after=target/after
     python benches/compare.py --variant bf16="--precision bf16" --tolerance 0.1
     python benches/compare.py --precision bf16 --batch 8
+    python benches/compare.py --precision int8 --variant f32="--precision f32"
 
 Networks have seeded random weights; nothing is downloaded. They are created once, in --folder. Each runtime has its own
 process, which loads a network, returns its first output for comparison with PyTorch's, and then takes turns with the others:
 each runs once per round.
+
+In int8, activations and weights are quantised ahead, with ranges from random inputs: for Ixion by `ixion calibrate`, for the
+others by onnxruntime's static quantisation, as a graph with QuantizeLinear and DequantizeLinear.
 
 Exit codes:
   0  measured, and Ixion ran every network correctly
@@ -19,17 +23,16 @@ Exit codes:
 """
 
 import argparse
-import json
 import shlex
-import subprocess
 import sys
 import tempfile
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from compare import machine, report
-from compare.peers import NAMES, PRECISIONS, ROOT, BuildError, Peer, collect
-from compare.recipe import NETWORKS, folder_name, read_made
+from compare.arguments import child, chosen, keep, new_parser, parsed, positive, publish, say
+from compare.peers import NAMES, PRECISIONS, BuildError, Peer, collect, ixion_command
+from compare.recipe import NETWORKS, folder_name, read_made, read_quantized
 
 NEEDED = "pip install -r benches/requirements.txt"
 
@@ -41,37 +44,8 @@ except ModuleNotFoundError as error:
 
 VERSION = 1
 """The version of the JSON file, incremented when the meaning of a field changes."""
-TOLERANCES = {"f32": 1e-3, "bf16": 0.1}
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def chosen(known):
-    """Returns a parser of lists such as `a,b` of known words."""
-    def parse(text: str) -> list[str]:
-        words = text.split(",")
-        if unknown := [word for word in words if word not in known]:
-            raise argparse.ArgumentTypeError(f"expected one of {', '.join(known)}, got {unknown[0]!r}")
-        return list(dict.fromkeys(words))
-    return parse
-
-
-def counts(text: str) -> list[int]:
-    found = [int(word) for word in text.split(",")]
-    if min(found) < 1:
-        raise argparse.ArgumentTypeError("expected a number of threads of at least 1")
-    return found
-
-
-def positive(kind):
-    def parse(text: str):
-        if (number := kind(text)) <= 0:
-            raise argparse.ArgumentTypeError("expected a positive number")
-        return number
-    parse.__name__ = kind.__name__
-    return parse
+TOLERANCES = {"f32": 1e-3, "bf16": 0.1, "int8": 0.5}
+"""In int8, only nonsense is wrong: the report shows the deviations."""
 
 
 def named(text: str) -> tuple[str, str]:
@@ -82,54 +56,59 @@ def named(text: str) -> tuple[str, str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=chosen(NETWORKS), default=list(NETWORKS), help=f"of {', '.join(NETWORKS)}")
+    parser = new_parser(__doc__, NETWORKS)
     parser.add_argument("--peers", type=chosen(NAMES), default=NAMES, help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
     parser.add_argument("--rounds", type=positive(int), default=7, help="turns of each runtime (default: 7)")
-    parser.add_argument("--seconds", type=positive(float), default=0.5, help="how long a turn takes (default: 0.5)")
     parser.add_argument("--batch", type=positive(int), default=1, help="how many images or texts at a time (default: 1)")
     parser.add_argument("--precision", choices=PRECISIONS, default="f32",
-                        help="what factors of products are rounded to, by the peers that can do so (default: f32)")
+                        help="bf16: what factors of products are rounded to, by the peers that can do so; int8: networks "
+                        "that are quantised ahead (default: f32)")
     parser.add_argument("--tolerance", type=positive(float),
                         help="maximum difference from PyTorch's output in f32, relative to its largest magnitude "
-                        "(default: 1e-3, for bf16 0.1)")
-    parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report, which is also printed")
+                        f"(default: {', '.join(f'{of:g} in {name}' for name, of in TOLERANCES.items())})")
     parser.add_argument("--ixion", type=named, action="append", default=[], metavar="NAME=PROGRAM",
                         help="a build of the example `compare` instead of this source's; may be repeated")
     parser.add_argument("--variant", type=named, action="append", default=[], metavar="NAME=ARGUMENTS",
                         help="another run of the first Ixion with other arguments; may be repeated")
     parser.add_argument("--rust-peers", metavar="PROGRAM", help="a build of benches/peers instead of building it")
-    parser.add_argument("--target-dir", type=Path, help="cargo's target directory for builds")
+    parser.add_argument("--calibrate-with", metavar="PROGRAM",
+                        help="a build of the command `ixion` instead of this source's, which finds the scales of int8 for "
+                        "networks that have none yet")
     parser.add_argument("--only-make", action="store_true", help="create the networks without measuring")
-    arguments = parser.parse_args()
-    cores = len(machine.cores())
-    if cores and max(arguments.threads) > cores:
-        parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
+    arguments = parsed(parser)
     arguments.tolerance = arguments.tolerance or TOLERANCES[arguments.precision]
     fitting = [name for name in arguments.peers if name in PRECISIONS[arguments.precision]]
     if not fitting:
-        parser.error(f"none of {', '.join(arguments.peers)} runs f32 models in {arguments.precision}")
+        parser.error(f"none of {', '.join(arguments.peers)} runs the networks in {arguments.precision}")
     for name in arguments.peers:
         if name not in fitting:
-            say(f"{name} is left out: its f32 models cannot be run in {arguments.precision}")
+            say(f"{name} is left out: it does not run the networks in {arguments.precision}")
     arguments.peers = fitting
     return arguments
 
 
-def make(names: list[str], batch: int, folder: Path) -> bool:
+def make(arguments: argparse.Namespace) -> bool:
     """Creates missing networks; returns whether all exist."""
     complete = True
-    for name in names:
-        if read_made(folder / folder_name(name, batch)):
+    for name in arguments.models:
+        if read_made(folder_of(arguments, name)):
             continue
         say(f"making {name}")
-        command = [sys.executable, str(ROOT / "benches/compare/make.py"), str(folder), name, str(batch)]
-        done = subprocess.run(command, stdout=sys.stderr, check=False)
-        if done.returncode:
+        if child("make.py", arguments.folder, name, arguments.batch):
             say(f"{name} could not be made")
+            complete = False
+    return complete
+
+
+def quantize(arguments: argparse.Namespace) -> bool:
+    """Quantises networks that are not yet; returns whether all are."""
+    missing = [name for name in arguments.models if not read_quantized(folder_of(arguments, name))]
+    complete, program = True, None
+    for name in missing:
+        program = program or ixion_command(arguments.calibrate_with, arguments.target_dir, say)[0]
+        say(f"quantising {name}")
+        if child("quantize.py", arguments.folder, name, arguments.batch, program):
+            say(f"{name} could not be quantised")
             complete = False
     return complete
 
@@ -158,16 +137,13 @@ def measure_all(arguments: argparse.Namespace, peers: list[Peer], known: dict) -
                 row = measure(peers, folder_of(arguments, model), threads, arguments.rounds, arguments.seconds,
                               arguments.tolerance, Path(scratch), lambda text, title=title: say(f"{title}: {text}"))
                 known["results"].setdefault(model, {})[str(threads)] = row
-                if arguments.json:
-                    arguments.json.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+                keep(known, arguments)
 
 
 def main() -> int:
     arguments = parse()
-    arguments.folder = arguments.folder.resolve()
-    arguments.target_dir = arguments.target_dir and arguments.target_dir.resolve()
     try:
-        if not make(arguments.models, arguments.batch, arguments.folder):
+        if not make(arguments) or (arguments.precision == "int8" and not quantize(arguments)):
             return 2
         if arguments.only_make:
             return 0
@@ -185,10 +161,7 @@ def main() -> int:
         measure_all(arguments, peers, known)
     except KeyboardInterrupt:
         code = 130
-    text = report.markdown(known)
-    print(text, end="")
-    if arguments.markdown:
-        arguments.markdown.write_text(text, encoding="utf-8")
+    publish(report.markdown(known), arguments)
     own = {peer.name for peer in peers if peer.is_ixion}
     rows = [row for of in known["results"].values() for row in of.values()]
     failed = any(row[name]["status"] != "fine" for row in rows for name in own & row.keys())

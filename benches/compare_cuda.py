@@ -24,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from compare.arguments import say
 from compare.measure import difference, summarise, warm_up
 from compare.process import PeerError, Process
 
@@ -33,10 +34,6 @@ ROWS = [f"{name}/{batch}/{precision}" for name, batches in NETWORKS.items() for 
         for precision in ("f32", "f16")]
 TOLERANCE = {"f32": 2e-2, "f16": 5e-2}
 """How far from PyTorch's output in f32 is wrong, as a share of its largest number: TF32 has 10 bits behind the point, as f16."""
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def pack(folder: Path, names: list[str]) -> int:

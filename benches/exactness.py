@@ -22,10 +22,8 @@ Exit codes:
 
 import argparse
 import json
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
-from pathlib import Path
 
 NEEDED = "pip install -r benches/requirements.txt -r tests/export/requirements.txt"
 
@@ -35,7 +33,8 @@ except ModuleNotFoundError as error:
     print(f"{error}: {NEEDED}", file=sys.stderr)
     sys.exit(2)
 
-from compare.peers import ROOT, BuildError, cargo, ixion_version
+from compare.arguments import at_least, child, keep, new_parser, parsed, publish, say
+from compare.peers import BuildError, ixion_command
 from compare.recipe import NETWORKS, read_made
 
 VERSION = 1
@@ -44,64 +43,16 @@ FEWEST = 4
 """The minimum number of inputs: the largest error of a single one is mostly chance."""
 
 
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def names(text: str) -> list[str]:
-    words = text.split(",")
-    if unknown := [word for word in words if word not in exact.ALL]:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(exact.ALL)}, got {unknown[0]!r}")
-    return list(dict.fromkeys(words))
-
-
-def counts(text: str) -> list[int]:
-    found = [int(word) for word in text.split(",")]
-    if min(found) < 1:
-        raise argparse.ArgumentTypeError("expected a number of threads of at least 1")
-    return found
-
-
-def at_least(least: float, kind):
-    def parse(text: str):
-        if (number := kind(text)) < least:
-            raise argparse.ArgumentTypeError(f"expected a number of at least {least}")
-        return number
-    parse.__name__ = kind.__name__
-    return parse
-
-
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=names, default=list(exact.ALL), help=f"of {', '.join(exact.ALL)}")
+    parser = new_parser(__doc__, exact.ALL)
     parser.add_argument("--inputs", type=at_least(FEWEST, int), default=FEWEST,
                         help=f"sets of random inputs of each network (default: {FEWEST})")
-    parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads (default: 1,2)")
     parser.add_argument("--rounds", type=at_least(0, int), default=5,
                         help="turns of measuring times; 0: no times (default: 5)")
-    parser.add_argument("--seconds", type=at_least(0.01, float), default=0.5, help="how long a turn takes (default: 0.5)")
-    parser.add_argument("--folder", type=Path, default=ROOT / "target/compare", help="where networks are kept")
     parser.add_argument("--no-make", action="store_true",
                         help="use the networks of `compare.py` that are in --folder, whatever versions made them")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report, which is also printed")
     parser.add_argument("--ixion", metavar="PROGRAM", help="a build of the command `ixion` instead of this source's")
-    parser.add_argument("--target-dir", type=Path, help="cargo's target directory for builds")
-    arguments = parser.parse_args()
-    cores = len(machine.cores())
-    if cores and max(arguments.threads) > cores:
-        parser.error(f"there are {cores} cores for {max(arguments.threads)} threads")
-    return arguments
-
-
-def child(script: str, *words) -> str | None:
-    """Runs a script of this folder; returns the reason if it fails."""
-    command = [sys.executable, str(ROOT / "benches/compare" / script), *map(str, words)]
-    done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
-    if not done.returncode:
-        return None
-    lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines else f"{script} ended with {done.returncode}"
+    return parsed(parser)
 
 
 def prepare(name: str, arguments: argparse.Namespace) -> None:
@@ -149,8 +100,7 @@ def measure_all(arguments: argparse.Namespace, known: dict) -> None:
             say(f"{name}: {reason}")
         known["networks"][name] = result
         known["busy"] = max((share for share in shares if share is not None), default=None)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+        keep(known, arguments)
 
 
 def is_wrong(result: dict) -> bool:
@@ -160,16 +110,9 @@ def is_wrong(result: dict) -> bool:
 
 def main() -> int:
     arguments = parse()
-    arguments.folder = arguments.folder.resolve()
     try:
-        if arguments.ixion is None:
-            say("building Ixion")
-            program, of = cargo(["--bin", "ixion"], arguments.target_dir, "ixion"), ixion_version()
-        else:
-            program = str(Path(arguments.ixion).resolve())
-            done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
-            of = done.stdout.strip().removeprefix("ixion ")
-    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+        program, of = ixion_command(arguments.ixion, arguments.target_dir, say)
+    except BuildError as error:
         say(str(error))
         return 2
     known, code = document(arguments, program, of), 0
@@ -180,10 +123,7 @@ def main() -> int:
         return 2
     except KeyboardInterrupt:
         code = 130
-    text = exact_report.markdown(known)
-    print(text, end="")
-    if arguments.markdown:
-        arguments.markdown.write_text(text, encoding="utf-8")
+    publish(exact_report.markdown(known), arguments)
     return code or int(any(map(is_wrong, known["networks"].values())))
 
 

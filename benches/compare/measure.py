@@ -26,20 +26,27 @@ def difference(found: np.ndarray, wanted: np.ndarray) -> float:
     return float(np.abs(found - wanted).max() / np.abs(wanted).max())
 
 
+def noise(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The root mean square of the differences relative to that of the output."""
+    found, wanted = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
+    return float(np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)))
+
+
 def start(peer: Peer, folder: Path, threads: int, scratch: Path) -> tuple[Process, dict]:
     """Loads a network, runs it once and compares its output."""
-    model = folder / f"{folder.name}.{peer.ending}"
-    if not model.is_file():
-        raise PeerError(f"{model.name} does not exist; see the reason in made.json")
+    for file in peer.files(folder):
+        if not file.is_file():
+            raise PeerError(f"{file.name} does not exist; see the reason in made.json or int8.json")
     with machine.pinned(machine.cores()[:threads]):
-        process = Process(peer.command, threads)
+        process = Process(peer.command_for(folder), threads)
     try:
         before = process.peak_megabytes()
-        result = {"load_ms": process.load(model, [folder / "in_0.npy"]), "first_ms": process.run(1)[0],
+        result = {"load_ms": process.load(peer.files(folder)[0], [folder / "in_0.npy"]), "first_ms": process.run(1)[0],
                   "megabytes_before": before}
         output = scratch / "out.npy"
         process.ask("output", output)
-        result["difference"] = difference(np.load(output), np.load(folder / "out_0.npy"))
+        found, wanted = np.load(output), np.load(folder / "out_0.npy")
+        result |= {"difference": difference(found, wanted), "noise": noise(found, wanted)}
         output.unlink()
     except BaseException:
         process.close()

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,8 +14,10 @@ PYTHON_PEERS = {"onnxruntime": "onnx", "openvino": "onnx", "ncnn": "ncnn.param",
                 "inductor": "pt2"}
 RUST_PEERS = {"rten": "onnx", "tract": "onnx"}
 NAMES = ["ixion", *PYTHON_PEERS, *RUST_PEERS]
-PRECISIONS = {"f32": NAMES, "bf16": ["ixion", "openvino", "ncnn", "mnn", "inductor"]}
-"""The runtimes that run an f32 model in a precision."""
+QUANTIZED_PEERS = {"onnxruntime": "qdq.onnx", "openvino": "qdq.onnx"}
+"""What runtimes read in int8."""
+PRECISIONS = {"f32": NAMES, "bf16": ["ixion", "openvino", "ncnn", "mnn", "inductor"], "int8": ["ixion", *QUANTIZED_PEERS]}
+"""The runtimes that run a network in a precision."""
 
 
 class BuildError(Exception):
@@ -28,14 +30,26 @@ class Peer:
 
     name: str
     command: tuple[str, ...]
-    """The command, without `--threads N`."""
+    """The command, without `--threads N` and the files of a network."""
     ending: str
     """The suffix of the file that it reads."""
     version: str
+    options: tuple[tuple[str, str], ...] = ()
+    """Options that name further files of the network, with the suffixes of these."""
 
     @property
     def is_ixion(self) -> bool:
         return self.ending == "pnnx.param"
+
+    def files(self, folder: Path) -> list[Path]:
+        """The files of a network that it reads: the model, and those of its options."""
+        return [folder / f"{folder.name}.{ending}" for ending in (self.ending, *(ending for _, ending in self.options))]
+
+    def command_for(self, folder: Path) -> tuple[str, ...]:
+        """The command for the network in a folder, without `--threads N`."""
+        _, *further = self.files(folder)
+        words = ((option, str(path)) for (option, _), path in zip(self.options, further, strict=True))
+        return (*self.command, *(word for pair in words for word in pair))
 
 
 def cargo(arguments: list[str], target: Path | None, executable: str) -> str:
@@ -61,6 +75,19 @@ def ixion_version() -> str:
     return done.stdout.strip() or "of unknown version"
 
 
+def ixion_command(program: str | None, target: Path | None, say: Callable[[str], None]) -> tuple[str, str]:
+    """The command `ixion` and its version: a program that was built before, or else that of this source."""
+    if program is None:
+        say("building the command ixion")
+        return cargo(["--bin", "ixion"], target, "ixion"), ixion_version()
+    path = str(Path(program).resolve())
+    try:
+        done = subprocess.run([path, "--version"], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(str(error)) from None
+    return path, done.stdout.strip().removeprefix("ixion ")
+
+
 def locked(package: str) -> str:
     """The version of a package in the lock file of benches/peers."""
     lines = (ROOT / "benches/peers/Cargo.lock").read_text(encoding="utf-8").splitlines()
@@ -71,7 +98,8 @@ def locked(package: str) -> str:
 def python_peer(name: str, precision: str) -> Peer:
     worker = str(ROOT / "benches/compare/worker.py")
     package = {"pytorch": "torch", "inductor": "torch", "mnn": "MNN"}.get(name, name)
-    return Peer(name, (sys.executable, worker, name, "--precision", precision), PYTHON_PEERS[name], version(package))
+    ending = (QUANTIZED_PEERS if precision == "int8" else PYTHON_PEERS)[name]
+    return Peer(name, (sys.executable, worker, name, "--precision", precision), ending, version(package))
 
 
 def collect(names: list[str], precision: str, target: Path | None, ixions: dict[str, str],
@@ -90,10 +118,10 @@ def collect(names: list[str], precision: str, target: Path | None, ixions: dict[
         else:
             version_of = {name: str(Path(path).resolve()) for name, path in ixions.items()}
         rounding = [] if precision == "f32" else ["--precision", precision]
-        found += [Peer(name, (path, *rounding), "pnnx.param", version_of[name]) for name, path in ixions.items()]
+        scales = (("--scales", "scales.json"),) if precision == "int8" else ()
+        found += [Peer(name, (path, *rounding), "pnnx.param", version_of[name], scales) for name, path in ixions.items()]
         first = found[0]
-        found += [Peer(name, (*first.command, *extra), first.ending, first.version)
-                  for name, extra in variants.items()]
+        found += [replace(first, name=name, command=(*first.command, *extra)) for name, extra in variants.items()]
     found += [python_peer(name, precision) for name in names if name in PYTHON_PEERS]
     wanted = [name for name in names if name in RUST_PEERS]
     if wanted and rust is None:

@@ -95,6 +95,18 @@ def starts(rows: dict[str, dict], names: list[str]) -> str:
     return table(["load + first run, ms / peak MB / share of a core while idle, if any", *names], lines)
 
 
+def deviations(results: dict[str, dict], names: list[str]) -> str:
+    """How far outputs are from PyTorch's in f32, those of wrong results included; the largest over the numbers of threads."""
+    def text(entries: list[dict]) -> str:
+        known = [entry for entry in entries if "difference" in entry]
+        worst = (max(entry[key] for entry in known) for key in ("difference", "noise")) if known else ()
+        return " / ".join(f"{value:.2g}" for value in worst)
+
+    lines = [[model, *(text([row.get(name, {}) for row in of.values()]) for name in names)] for model, of in results.items()]
+    head = "largest / root mean square deviation from PyTorch in f32, relative to the largest value / the root mean square"
+    return table([head, *names], lines)
+
+
 def reasons(results: dict) -> list[str]:
     """The reasons for missing results, each once."""
     found = {(model, name): entry["reason"] for model, of in results.items() for row in of.values()
@@ -123,6 +135,8 @@ def markdown(document: dict) -> str:
         if rows:
             parts += [f"### {threads} thread{'s' if threads > 1 else ''}", times(rows, names, own, rivals),
                       starts(rows, names)]
+    if results:
+        parts += ["### Deviation", deviations(results, names)]
     if said := reasons(results):
         parts += ["### Without a number", "\n".join(said)]
     return "\n\n".join(parts) + "\n"

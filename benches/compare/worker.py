@@ -1,6 +1,6 @@
 """Runtimes with Python packages, with the protocol of `benches/compare.py` described in `protocol.rs`.
 
-    python benches/compare/worker.py onnxruntime|openvino|ncnn|mnn|pytorch|inductor --threads N [--precision bf16]
+    python benches/compare/worker.py onnxruntime|openvino|ncnn|mnn|pytorch|inductor --threads N [--precision bf16|int8]
 """
 
 import argparse
@@ -17,7 +17,7 @@ class OnnxRuntime:
     def __init__(self, threads: int, precision: str):
         import onnxruntime
 
-        if precision != "f32":
+        if precision == "bf16":
             raise RuntimeError(f"its f32 models are not rounded to {precision}")
         self.package = onnxruntime
         self.options = onnxruntime.SessionOptions()
@@ -50,7 +50,9 @@ class OpenVino:
 
         self.core = openvino.Core()
         self.tensor = openvino.Tensor
-        self.settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
+        # What a model does not quantise stays in f32.
+        hint = "f32" if precision == "int8" else precision
+        self.settings = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1,
                          "PERFORMANCE_HINT": "LATENCY"}
 
     def load(self, model: Path, inputs: list[np.ndarray]) -> None:
@@ -228,7 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--precision", choices=("f32", "bf16", "int8"), default="f32")
     arguments = parser.parse_args()
     peer = PEERS[arguments.peer](arguments.threads, arguments.precision)
     for line in sys.stdin:

@@ -1,6 +1,6 @@
 //! Classification: top-1 accuracy.
 
-use super::Measured;
+use super::{Measured, Result};
 use ixion::Limits;
 use ixion::engine::Model;
 use ixion::tensor::{DType, Tensor};
@@ -12,7 +12,7 @@ const BATCH: usize = 64;
 const WHITE: f32 = 16.0;
 
 /// Reads `images` (u8, N×H×W, values from 0 to 16) and `labels` (u8, N) and runs the model on them in batches.
-pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
+pub(super) fn measure(model: &mut Model, test: &Path) -> Result<Measured> {
     let images = Tensor::load_npz_entry(test, "images", &Limits::default())?;
     let labels = Tensor::load_npz_entry(test, "labels", &Limits::default())?.to_vec::<u8>()?;
     let &[count, height, width] = images.shape().dims() else {
@@ -36,9 +36,9 @@ pub(super) fn measure(model: &mut Model, test: &Path) -> Measured {
     let mistakes = pairs.iter().filter(|(label, guess)| label != guess);
     let mistakes: Vec<String> = mistakes.map(|(label, guess)| format!("{label} for {guess}")).collect();
     let right = count - mistakes.len();
-    Ok(format!(
-        "{:.2} % of the test images are right ({right} of {count})\n  wrong: {}",
-        100.0 * share,
+    let text = format!(
+        "accuracy {share:.4}: {right} of {count} test images are right\n  wrong: {}",
         mistakes.join(", ")
-    ))
+    );
+    Ok(Measured { value: share, text })
 }

@@ -67,7 +67,7 @@ impl DevicesArgs {
 
 fn processor() -> Shown {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let isa = ixion::kernels::isa().name();
+    let isa = ixion::kernels::isa_name();
     Shown {
         id: "cpu".to_owned(),
         name: "the processor".to_owned(),

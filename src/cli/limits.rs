@@ -15,7 +15,7 @@ pub(crate) struct LimitArgs {
     limit_memory: Option<u64>,
     /// Stop a run that takes longer than SECONDS, such as 0.5 or 30
     ///
-    /// The deadline is checked between operators. For `verify`, it applies to each case.
+    /// The deadline is checked between operators, and while a long one computes. For `verify`, it applies to each case.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Global options")]
     timeout: Option<Duration>,
 }

@@ -137,7 +137,8 @@ impl Builder {
     }
 
     /// Allows these element types where the model has f32, which always remains allowed. The model's inputs and outputs keep
-    /// their types. Default: f32 only.
+    /// their types. Default: f32 only. Where the model itself rounds to whole multiples of a scale, int8 is always allowed,
+    /// except for layers whose weights it would round.
     #[must_use]
     pub fn with_precisions(mut self, precisions: impl IntoIterator<Item = Precision>) -> Self {
         self.settings.precisions = precisions.into_iter().collect();
@@ -163,7 +164,7 @@ impl Builder {
 
     /// Also selects tactics whose results are much less exact than those of a layer's general tactic, where they are faster:
     /// `winograd-6x6`, with about ten times the rounding error. Default: tactics with at most
-    /// [three times](super::MAX_ROUNDING) the error.
+    /// [three times](super::MAX_ROUNDING) the error, or [twice](super::MAX_ROUNDING_OF_LAST_LAYERS) in the last layers.
     #[must_use]
     pub fn with_fast_tactics(mut self) -> Self {
         self.settings.is_fast = true;
@@ -238,7 +239,7 @@ impl Builder {
     ///
     /// # Errors
     /// As [`RuntimeGraph::build`]. Also returns an error if a pass fails, if a profile or a donation does not fit the model, or
-    /// if the scales belong to another model.
+    /// if the scales belong to another model or name operands that this one does not have.
     pub fn build(self) -> Result<Plan, EngineError> {
         let limits = self.limits.clone();
         with_deadline(&limits, || self.build_plan())
@@ -252,6 +253,8 @@ impl Builder {
         let is_random = self.source.has_random_weights();
         let file = self.read()?;
         self.settings.check_scales(&file)?;
+        // Given fixed shapes, passes may remove operands that calibration has seen.
+        let strangers = self.settings.strangers(&file).filter(|_| self.shapes.is_empty());
         self.try_plugins(&file, path.as_deref())?;
         let warnings = self.contradictions(&file, path.as_deref(), is_random);
         let (graph, statistics) = self.improve(file)?;
@@ -267,6 +270,7 @@ impl Builder {
             accelerator: self.settings.accelerator.clone(),
         };
         let select = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
+            strangers.iter().try_for_each(|it| it.check(graph))?;
             let selections = select_formats(graph, symbols, profile, &self.settings);
             self.settings.tuner.iter().for_each(Tuner::store);
             selections

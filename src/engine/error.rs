@@ -125,9 +125,32 @@ pub enum EngineError {
     /// The scales were computed for a model with another graph or other weights.
     #[error("the scales belong to another model: the {0} differ; run `ixion calibrate` for this one")]
     OtherModel(&'static str),
+    /// The scales name an operand or an operator that the model does not have, neither in its file nor after the passes.
+    #[error(
+        "{scales}: the model has no {kind} `{name}`; {} `ixion calibrate` again, with the passes of this build",
+        advice_for_unknown(nearest.as_deref())
+    )]
+    UnknownName {
+        /// The file of the scales, if they were read from one.
+        scales: String,
+        /// What is named: `operand` or `operator`.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The most similar name of the model.
+        nearest: Option<String>,
+    },
     /// A limit was exceeded.
     #[error(transparent)]
     Limit(#[from] LimitError),
+}
+
+/// The beginning of the advice for a name that scales should not have.
+fn advice_for_unknown(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`? If not, run"),
+        None => "run".to_owned(),
+    }
 }
 
 impl From<PnnxError> for EngineError {

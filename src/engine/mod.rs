@@ -63,7 +63,9 @@ pub use plan::{Plan, Port};
 pub use precision::Precision;
 pub use request::{Outputs, Request};
 #[doc(inline)]
-pub use selection::{Candidate, Formats, Inexact, MAX_ROUNDING, Selection, SupportedFormats};
+pub use selection::{
+    Candidate, Formats, Inexact, MAX_ROUNDING, MAX_ROUNDING_OF_LAST_LAYERS, Selection, SupportedFormats,
+};
 pub use trace::{StepTrace, Trace};
 #[doc(inline)]
 pub use tuning::TimingCache;

@@ -1,7 +1,7 @@
 //! The threads of a run.
 
 use super::EngineError;
-use crate::kernels::parallel::{Threads, for_each_number};
+use crate::kernels::parallel::{Threads, for_each_item};
 use std::convert::Infallible;
 
 /// A pool of this number of threads, where 0 means all that the process may use. `None` for one: the caller's thread is used.
@@ -25,9 +25,9 @@ pub(super) fn within<T>(pool: &Option<Threads>, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Calls `work` with all numbers below `count`, on the threads of the pool in which it is called.
+/// Calls `work` with all numbers below `count`, which the threads of the pool in which it is called take one after another.
 pub(super) fn share(count: usize, work: &(dyn Fn(usize) + Sync)) {
-    let Ok(()) = for_each_number(count, &|number| {
+    let Ok(()) = for_each_item(0..count, &|number| {
         work(number);
         Ok::<(), Infallible>(())
     });

@@ -212,6 +212,11 @@ impl RuntimeOperator {
         own.map(|(_, attribute)| attribute.byte_len()).fold(0, u64::saturating_add)
     }
 
+    /// The size in bytes of the packed copies of its weights in the plan that it was loaded from; zero if it was not.
+    pub fn packed_bytes(&self) -> u64 {
+        self.attrs.get(PACKED).map_or(0, RuntimeAttribute::byte_len)
+    }
+
     /// Restores the layer's stored state.
     pub(super) fn restore(&mut self, state: &[u8], path: Option<&Path>) -> Result<(), GraphError> {
         let Some(layer) = &mut self.layer else { return Ok(()) };

@@ -10,6 +10,7 @@ use crate::Limits;
 use crate::op::{CpuLayer, Creator, LayerError, Registry, with_deadline};
 use crate::pnnx;
 use crate::tensor::{Tensor, Workspace};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -234,16 +235,19 @@ impl RuntimeGraph {
         Ok(self.file.take())
     }
 
-    /// Initialises the layers, those of plugins in order, and shares the others among threads: packing weights takes most of the
-    /// time of building a plan. Returns the error of the first operator that fails.
+    /// Initialises the layers, those of plugins in order, and shares the others among threads, those with the largest weights
+    /// first: packing weights takes most of the time of building a plan. Returns the error of the first operator that fails.
     fn initialize_layers(&mut self, share: &Share) -> Result<(), GraphError> {
         let (path, registry) = (self.param.as_deref(), &self.registry);
         let is_built_in = |operator: &RuntimeOperator| {
             let creator = registry.known(operator.op_type());
             creator.is_some_and(|creator| creator.namespace == Creator::<dyn CpuLayer>::BUILT_IN)
         };
-        let (built_in, plugins): (Vec<_>, Vec<_>) =
+        let (mut built_in, plugins): (Vec<_>, Vec<_>) =
             self.operators.iter_mut().enumerate().partition(|(_, operator)| is_built_in(operator));
+        // The memory in which the largest weights are read is then used again for the packed weights of the others, and the
+        // threads finish at nearly the same time.
+        built_in.sort_by_key(|(_, operator)| Reverse(operator.weight_bytes()));
         let failed = Mutex::new(None::<(usize, GraphError)>);
         let built_in: Vec<Mutex<(usize, &mut RuntimeOperator)>> =
             built_in.into_iter().map(Mutex::new).collect();

@@ -6,8 +6,10 @@ use crate::graph::{RuntimeGraph, RuntimeOperator};
 /// The memory use of a planned model. Sizes in the arena are rounded up to its alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryReport {
-    /// The weights that layers read, as stored in the file.
+    /// The weights that layers read, as stored in the file, without those that are constants of the graph.
     pub weights: u64,
+    /// The packed copies of weights in the plan that the graph was loaded from; zero if it was not.
+    pub packed: u64,
     /// The constants of the graph, such as position tables: tensors that persist between runs and are shared by all contexts.
     pub persistent: u64,
     /// The caller's tensors: inputs and outputs.
@@ -27,8 +29,8 @@ pub struct MemoryReport {
 }
 
 impl MemoryReport {
-    /// Adds up the memory of a graph and its plan. Memory that layers allocate themselves, such as packed weights, is not
-    /// included.
+    /// Adds up the memory of a graph and its plan. Memory that layers allocate themselves, such as weights that they pack, is
+    /// not included.
     pub fn new(graph: &RuntimeGraph, plan: &MemoryPlan) -> Self {
         let operators = graph.operators();
         let loads = plan.loads();
@@ -41,6 +43,7 @@ impl MemoryReport {
         let read = operators.iter().zip(&constants).filter(|(_, constant)| constant.is_none());
         Self {
             weights: read.map(|(operator, _)| operator.weight_bytes()).fold(0, u64::saturating_add),
+            packed: operators.iter().map(RuntimeOperator::packed_bytes).fold(0, u64::saturating_add),
             persistent: constants.iter().flatten().copied().fold(0, u64::saturating_add),
             caller: caller(graph, plan),
             peak: plan.arena_bytes as u64,

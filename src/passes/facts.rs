@@ -91,6 +91,11 @@ impl Facts {
     pub fn operator(&self, name: &str) -> Option<&RuntimeOperator> {
         self.graph.as_ref()?.operators().get(*self.operators.get(name)?)
     }
+
+    /// The layer of the operator of this name, if it has this type.
+    pub(super) fn layer<L: 'static>(&self, operator: &str) -> Option<&L> {
+        self.operator(operator)?.layer()?.as_any().downcast_ref()
+    }
 }
 
 fn built(file: &Graph, registry: Registry, limits: &Limits) -> Result<RuntimeGraph, GraphError> {

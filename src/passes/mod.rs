@@ -64,6 +64,7 @@ mod no_ops;
 mod pass;
 #[doc(hidden)]
 pub mod pattern;
+mod quantized_weights;
 mod registry;
 mod replacement;
 mod rewrite;

@@ -31,6 +31,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Words of code that is not the same on every processor.
+const OF_PROCESSORS: &[&str] =
+    &["target_arch", "target_feature", "feature_detected", "target_pointer_width", "std::arch", "core::arch"];
+
 /// The source files in a folder and the folders in it, without those of tests.
 pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -105,6 +109,21 @@ fn arrows_point_one_way() {
         }
     }
     assert!(faults.is_empty(), "these dependencies are not allowed:\n{}", faults.join("\n"));
+}
+
+/// Only the kernels and what they use are tested on another processor, so all else must be the same on each.
+#[test]
+fn only_tensors_and_kernels_depend_on_the_processor() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let others = CRATES.iter().filter(|name| !["kernels", "tensor"].contains(*name));
+    let folders = others.map(|name| root.join(format!("crates/ixion-{name}/src"))).chain([root.join("src")]);
+    let mut faults = Vec::new();
+    for file in folders.flat_map(|folder| sources(&folder)) {
+        let text = code(&std::fs::read_to_string(&file).unwrap());
+        let words = OF_PROCESSORS.iter().filter(|word| text.contains(**word));
+        faults.extend(words.map(|word| format!("{} has `{word}`", file.display())));
+    }
+    assert!(faults.is_empty(), "this belongs in ixion-tensor or ixion-kernels:\n{}", faults.join("\n"));
 }
 
 #[test]

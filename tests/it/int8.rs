@@ -202,6 +202,53 @@ fn a_network_stays_in_int8() {
     assert_eq!(run(&Plan::load(&path).unwrap()), found);
 }
 
+/// Gates for channels, a skip over a convolution with an activation, and a larger image.
+const GATED: &str = "\
+pnnx.Input x 0 1 x #x=(1,32,12,12)f32
+nn.Conv2d a 1 1 x a0 bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(1,1) out_channels=32 padding=(0,0) padding_mode=zeros stride=(1,1) @bias=(32)f32 @weight=(32,32,1,1)f32
+nn.Hardswish h 1 1 a0 a1
+nn.AdaptiveAvgPool2d p 1 1 a1 p0 output_size=(1,1)
+nn.Conv2d e 1 1 p0 e0 bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(1,1) out_channels=32 padding=(0,0) padding_mode=zeros stride=(1,1) @bias=(32)f32 @weight=(32,32,1,1)f32
+nn.Hardsigmoid s 1 1 e0 e1
+pnnx.Expression m 2 1 e1 a1 m0 expr=mul(@0,@1)
+nn.Conv2d b 1 1 m0 b0 bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=32 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(32)f32 @weight=(32,32,3,3)f32
+nn.SiLU i 1 1 b0 b1
+pnnx.Expression k 2 1 m0 b1 k0 expr=add(@0,@1)
+nn.Upsample u 1 1 k0 u0 mode=nearest scale_factor=(2.0,2.0)
+nn.Conv2d c 1 1 u0 y bias=True dilation=(1,1) groups=1 in_channels=32 kernel_size=(3,3) out_channels=8 padding=(1,1) padding_mode=zeros stride=(1,1) @bias=(8)f32 @weight=(8,32,3,3)f32";
+
+#[test]
+fn gates_skips_and_resizing_stay_in_int8() {
+    let text = format!("7767517\n13 12\n{GATED}\npnnx.Output y 1 0 y\n");
+    let graph = Graph::parse(&text, &Limits::default()).unwrap();
+    let builder = || Builder::from_pnnx(graph.clone()).with_random_weights(7);
+    let x = Tensor::randn(&[1, 32, 12, 12], 3).unwrap();
+    let mut calibration = Calibration::new(builder()).unwrap();
+    calibration.see_range(vec![x.clone()]).unwrap();
+    let scales = calibration.scales(Method::MinMax);
+    let whole = builder().with_precisions([Precision::Int8]).with_scales(scales);
+    let plan = whole.with_formats(Formats::Narrowest).build().unwrap();
+    for name in ["a", "p", "e", "m", "b", "u"] {
+        let operator = plan.graph().operator_named(name).unwrap();
+        for &operand in operator.inputs().iter().chain(operator.outputs()) {
+            let operand = plan.graph().operand(operand);
+            assert!(operand.scale().is_some(), "`{}` of `{name}`", operand.name());
+        }
+    }
+    let run = |plan: &Plan| plan.context().unwrap().run(std::slice::from_ref(&x)).unwrap().remove(0);
+    let (found, wanted) = (run(&plan), run(&builder().build().unwrap()));
+    let pairs = found.to_vec::<f32>().unwrap().into_iter().zip(wanted.to_vec::<f32>().unwrap());
+    let sums = pairs.fold([0.0; 2], |[noise, signal], (found, wanted)| {
+        [noise + (found - wanted).powi(2), signal + wanted.powi(2)]
+    });
+    assert!(sums[0] < 0.02 * sums[1], "{sums:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.plan");
+    plan.save(&path).unwrap();
+    assert_eq!(run(&Plan::load(&path).unwrap()), found);
+}
+
 #[test]
 fn surplus_inputs_are_rejected() {
     let mut calibration = Calibration::new(builder("digits")).unwrap();

@@ -54,6 +54,7 @@ mod plugins_bad;
 mod plugins_c;
 mod plugins_rust;
 mod precisions;
+mod quantized_models;
 mod random_graphs;
 #[cfg(feature = "cli")]
 mod reported;

@@ -12,22 +12,39 @@ use ixion::plugin::Plugin;
 use ixion::pnnx::{Attribute, Graph};
 use ixion::shape::InputShape;
 use ixion::tensor::{Dim, Tensor};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The library, which a plain `cargo test` has already built.
+/// The features beyond the default ones, and whether this program has them.
+const FEATURES: [(&str, bool); 3] = [
+    ("ixion/linalg", cfg!(feature = "linalg")),
+    ("ixion/cuda", cfg!(feature = "cuda")),
+    ("ixion/cuda-emulator", cfg!(feature = "cuda-emulator")),
+];
+
+/// The library, which a plain `cargo test` has already built. If `IXION_EXAMPLES_BUILT` is set, it is taken as it is: cargo
+/// would wait for another cargo that builds into the same folder.
 fn library() -> PathBuf {
     let target = std::env::current_exe().unwrap();
     let profile = target.parent().unwrap().parent().unwrap();
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--offline", "--example", "shared_plugin"]);
-    let name = profile.file_name().unwrap();
-    command.arg("--profile").arg(if name == "debug" { "dev".as_ref() } else { name });
-    let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    if std::env::var_os("IXION_EXAMPLES_BUILT").is_none() {
+        build(profile.file_name().unwrap());
+    }
     let name = format!("{}shared_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     profile.join("examples").join(name)
+}
+
+/// Builds the library with the features of this program: with others, all of Ixion would be built again.
+fn build(profile: &OsStr) {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--offline", "--example", "shared_plugin"]);
+    command.arg("--profile").arg(if profile == "debug" { "dev".as_ref() } else { profile });
+    let features = FEATURES.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name);
+    command.arg("--features").arg(features.collect::<Vec<_>>().join(","));
+    let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn loaded() -> Registry {

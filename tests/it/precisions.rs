@@ -220,7 +220,7 @@ const WHOLE: &str =
     "pnnx.Input in 0 1 x #x=(1,6)f32\nmy.Whole w 1 1 x y\nnn.ReLU r 1 1 y z\npnnx.Output out 1 0 z";
 
 #[test]
-fn int8_is_quantised_and_dequantised_by_scales() {
+fn int8_is_quantized_and_dequantised_by_scales() {
     let scales: Scales = [("x", 0.5), ("y", 0.25)].into_iter().collect();
     let plan = builder(WHOLE)
         .with_registry(registry())

@@ -55,7 +55,7 @@ impl Norm {
             }
             Self::One => widest!(|| add_terms(pairs, totals, |x: T| x.abs())),
             Self::Two => widest!(|| add_terms(pairs, totals, |x: T| x * x)),
-            Self::Infinite => widest!(|| find_largest(pairs, totals)),
+            Self::Infinite => widest!(|| find_largest::<T, 2>(pairs, totals)),
         }
     }
 }
@@ -68,41 +68,65 @@ struct Pairs<'a, T> {
 
 /// Adds a function of each difference to the totals.
 #[inline(always)]
-fn add_terms<T: Float>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals, term: impl Fn(T) -> T) {
-    for (part, columns) in panel.as_chunks::<LANES>().0.chunks(TERMS).enumerate() {
-        let mut sums = [[T::zero(); LANES]; ROWS];
-        for (k, column) in columns.iter().enumerate() {
-            for (row, sums) in rows.iter().zip(&mut sums) {
-                let x = row[part * TERMS + k];
-                for (sum, &y) in sums.iter_mut().zip(column) {
-                    *sum += term(x + y);
+fn add_terms<T: Float>(pairs: Pairs<'_, T>, totals: &mut Totals, term: impl Fn(T) -> T) {
+    // More sums of f64 would not stay in registers.
+    if T::DTYPE == DType::F32 {
+        add_terms_of::<T, 4>(pairs, totals, term);
+    } else {
+        add_terms_of::<T, 2>(pairs, totals, term);
+    }
+}
+
+/// As [`add_terms`]. The sums of `R` rows are computed together, so that none waits for another. Loops run over indices, because
+/// iterators over these arrays are not always unrolled, without which sums do not stay in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "see above")]
+fn add_terms_of<T: Float, const R: usize>(
+    Pairs { rows, panel }: Pairs<'_, T>,
+    totals: &mut Totals,
+    term: impl Fn(T) -> T,
+) {
+    let columns = panel.as_chunks::<LANES>().0;
+    for (rows, totals) in rows.as_chunks::<R>().0.iter().zip(totals.as_chunks_mut::<R>().0) {
+        for (part, columns) in columns.chunks(TERMS).enumerate() {
+            let mut sums = [[T::zero(); LANES]; R];
+            for (k, column) in columns.iter().enumerate() {
+                for r in 0..R {
+                    let x = rows[r][part * TERMS + k];
+                    for lane in 0..LANES {
+                        sums[r][lane] += term(x + column[lane]);
+                    }
                 }
             }
-        }
-        for (totals, sums) in totals.iter_mut().zip(&sums) {
-            for (total, sum) in totals.iter_mut().zip(sums) {
+            for (total, sum) in totals.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
                 *total += sum.to_f64().unwrap_or(f64::NAN);
             }
         }
     }
 }
 
-/// Sets the totals to the largest differences, where NaN wins over everything.
+/// Sets the totals to the largest differences, where NaN wins over everything; as [`add_terms_of`].
 #[inline(always)]
-fn find_largest<T: Float>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals) {
-    let mut largest = [[T::zero(); LANES]; ROWS];
-    for (k, column) in panel.as_chunks::<LANES>().0.iter().enumerate() {
-        for (row, largest) in rows.iter().zip(&mut largest) {
-            let x = row[k];
-            for (largest, &y) in largest.iter_mut().zip(column) {
-                let size = (x + y).abs();
-                *largest = if (size > *largest) | size.is_nan() { size } else { *largest };
+#[allow(clippy::needless_range_loop, reason = "see add_terms_of")]
+fn find_largest<T: Float, const R: usize>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals) {
+    for (rows, totals) in rows.as_chunks::<R>().0.iter().zip(totals.as_chunks_mut::<R>().0) {
+        // A sum of sizes is NaN only if one of them is. To ask in each comparison would take longer.
+        let (mut largest, mut sums) = ([[T::zero(); LANES]; R], [[T::zero(); LANES]; R]);
+        for (k, column) in panel.as_chunks::<LANES>().0.iter().enumerate() {
+            for r in 0..R {
+                let x = rows[r][k];
+                for lane in 0..LANES {
+                    let size = (x + column[lane]).abs();
+                    largest[r][lane] = if size > largest[r][lane] { size } else { largest[r][lane] };
+                    sums[r][lane] += size;
+                }
             }
         }
-    }
-    for (totals, largest) in totals.iter_mut().zip(&largest) {
-        for (total, largest) in totals.iter_mut().zip(largest) {
-            *total = largest.to_f64().unwrap_or(f64::NAN);
+        // The arrays are taken by value: a reference to one would keep it in memory.
+        for ((totals, largest), sums) in totals.iter_mut().zip(largest).zip(sums) {
+            for ((total, largest), sum) in totals.iter_mut().zip(largest).zip(sums) {
+                *total = if sum.is_nan() { f64::NAN } else { largest.to_f64().unwrap_or(f64::NAN) };
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The instruction sets that kernels use, and what else processors differ in.
 
-pub use ixion_tensor::{Isa, isa};
+use ixion_tensor::uses_avx_vnni;
+pub use ixion_tensor::{Isa, isa, isa_name};
 
 /// Returns true if kernels may multiply pairs of `bf16`, which requires AVX-512 BF16 and [`isa`] to be [`Isa::Avx512`].
 pub fn multiplies_pairs() -> bool {
@@ -12,14 +13,12 @@ pub fn multiplies_pairs() -> bool {
 }
 
 /// Returns true if kernels may multiply bytes in groups of four. This requires AVX-512 VNNI if [`isa`] is [`Isa::Avx512`],
-/// and AVX-VNNI if it is [`Isa::Avx2`] on a processor without AVX-512: if one has both, `IXION_ISA=avx2` stands for
-/// processors with neither. On 64-bit ARM, it requires I8MM.
+/// and [AVX-VNNI](uses_avx_vnni) if it is [`Isa::Avx2`]. On 64-bit ARM, it requires I8MM.
 pub fn multiplies_bytes() -> bool {
     match isa() {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => is_x86_feature_detected!("avx512vnni"),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => !Isa::Avx512.is_supported() && is_x86_feature_detected!("avxvnni"),
+        Isa::Avx2 => uses_avx_vnni(),
         #[cfg(target_arch = "aarch64")]
         Isa::Neon => std::arch::is_aarch64_feature_detected!("i8mm"),
         _ => false,

@@ -56,7 +56,7 @@ mod testing;
 mod transpose;
 pub mod window;
 
-pub use isa::{Isa, gain_of_pairs, isa, multiplies_bytes, multiplies_pairs};
+pub use isa::{Isa, gain_of_pairs, isa, isa_name, multiplies_bytes, multiplies_pairs};
 pub use ixion_tensor::{Float, widest};
 
 // A dependency that no code names would not be linked, and neither would LAPACK, which it brings in.

@@ -11,6 +11,7 @@
 //! Both multiply [`Rows`] with [`Strips`] of columns; a convolution builds the strips from what each position sees. Sums are
 //! exact, and an [`Outcome`] converts them to outputs.
 
+mod arms;
 #[cfg(test)]
 mod byte_tests;
 mod bytes;
@@ -22,7 +23,10 @@ mod finish;
 mod gather;
 mod interleaved;
 mod lanes;
+mod pointwise;
 mod reals;
+mod sizes;
+mod steps;
 mod weights;
 mod writer;
 
@@ -36,6 +40,7 @@ pub use finish::{Added, Finish};
 use ixion_tensor::Limits;
 use ixion_tensor::Result;
 use lanes::{COLUMNS, ROWS, sums};
+pub use pointwise::{BytePairs, ByteTable, PairOperation, add_bytes};
 use std::cell::Cell;
 pub use weights::{BytePanels, ByteWeights, ChannelFactors, MAX_DEPTH, PanelKind};
 

@@ -282,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20))]
+        #![proptest_config(crate::testing::cases(20))]
         #[test]
         fn threads_change_nothing(outer in 1usize..3, len in 22usize..50) {
             let [plain, blocked, eights] = [None, Some(16), Some(8)].map(|block| cut([outer, len, 3001], block));

@@ -1,6 +1,7 @@
 //! Interpolation along one axis after the other.
 
 mod bytes;
+mod pixels;
 
 use super::Float;
 use super::naive::{Interpolation, Resampling};
@@ -9,6 +10,7 @@ use super::take::{Taking, take};
 use crate::widest;
 pub use bytes::ByteResampler;
 use ixion_tensor::{LimitError, Limits};
+pub use pixels::PixelResampler;
 use smallvec::SmallVec;
 
 /// The elements that each position of an axis is computed from.

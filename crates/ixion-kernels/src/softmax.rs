@@ -4,12 +4,16 @@
 use super::reduce::{PARTS, in_pairs};
 use super::{Float, math};
 use crate::widest;
+use ixion_tensor::{LimitError, Limits};
 
 /// The number of powers that are added in the element type.
 const ADDED: usize = 16;
 
 /// The number of adjacent lanes that are processed together.
 const LANES: usize = 128;
+
+/// The number of elements of a part of a long row.
+const PART: usize = 1 << 18;
 
 /// Softmax along the middle axis of …×`len`×`inner`. If `input` is `None`, the output holds the input.
 ///
@@ -25,6 +29,51 @@ pub fn softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inne
 /// Panics if the input is shorter than the output.
 pub fn log_softmax<T: Float>(input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
     widest!(|| Softmax { input, output, len, inner, is_log: true }.run());
+}
+
+/// As [`softmax`], or as [`log_softmax`] if `is_log`, but the deadline is checked between the parts of long rows.
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
+///
+/// # Panics
+/// As [`softmax`].
+pub fn softmax_within<T: Float>(
+    input: Option<&[T]>,
+    output: &mut [T],
+    (len, inner): (usize, usize),
+    is_log: bool,
+    limits: &Limits,
+) -> Result<(), LimitError> {
+    if inner != 1 || len <= PART {
+        widest!(|| Softmax { input, output, len, inner, is_log }.run());
+        return Ok(());
+    }
+    if let Some(input) = input {
+        output.copy_from_slice(&input[..output.len()]);
+    }
+    for row in output.chunks_exact_mut(len) {
+        long_row(row, is_log, limits)?;
+    }
+    Ok(())
+}
+
+fn long_row<T: Float>(row: &mut [T], is_log: bool, limits: &Limits) -> Result<(), LimitError> {
+    let (mut largest, mut sum) = (T::neg_infinity(), 0.0);
+    for part in row.chunks(PART) {
+        limits.check_deadline()?;
+        largest = larger(largest, widest!(|| largest_of(part)));
+    }
+    for part in row.chunks_mut(PART) {
+        limits.check_deadline()?;
+        sum += widest!(|| powers(part, largest, is_log));
+    }
+    let (factor, shift) = (T::of(1.0 / sum), T::of(sum.ln()));
+    for part in row.chunks_mut(PART) {
+        limits.check_deadline()?;
+        widest!(|| part.iter_mut().for_each(|y| *y = if is_log { *y - shift } else { *y * factor }));
+    }
+    Ok(())
 }
 
 struct Softmax<'a, T> {
@@ -231,6 +280,25 @@ mod tests {
             log_softmax(None, &mut x, len, inner);
             prop_assert_eq!(bits(&x), bits(&y));
         }
+    }
+
+    #[test]
+    fn parts_of_long_rows_join() {
+        let len = PART + 100;
+        let x: Vec<f64> = (0..2 * len).map(|i| (i * 7919 % 1000) as f64 * 0.01 - 3.0).collect();
+        for is_log in [false, true] {
+            let [mut whole, mut parts] = [7.0, 8.0].map(|y| vec![y; x.len()]);
+            match is_log {
+                true => log_softmax(Some(&x), &mut whole, len, 1),
+                false => softmax(Some(&x), &mut whole, len, 1),
+            }
+            softmax_within(Some(&x), &mut parts, (len, 1), is_log, &Limits::default()).unwrap();
+            for (whole, part) in whole.iter().zip(&parts) {
+                assert!((whole - part).abs() <= 1e-12 * whole.abs(), "{part}, not {whole}");
+            }
+        }
+        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
+        assert!(softmax_within(None, &mut vec![0.0; len], (len, 1), false, &late).is_err());
     }
 
     /// The difference from the largest element, up to 8, is rounded by half a unit in the last place.

@@ -1,8 +1,11 @@
 //! Gathers elements along an axis in another order, some of them never, once or often.
 
 use crate::widest;
-use ixion_tensor::MAX_RANK;
+use ixion_tensor::{LimitError, Limits, MAX_RANK};
 use smallvec::{SmallVec, smallvec};
+
+/// The number of elements that are copied between checks of the deadline.
+const BETWEEN_CHECKS: usize = 1 << 16;
 
 /// Writes, for every block of `len`×`inner` elements, the rows of `inner` elements that `sources` selects, in that order.
 /// Sources must be below `len`.
@@ -15,19 +18,43 @@ pub fn take<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[usize], o
 }
 
 /// As [`take`], for sources that are the elements of a tensor, few of which are consecutive.
-pub fn take_rows<B: Copy>(input: &[B], len: usize, inner: usize, sources: &[u64], output: &mut [B]) {
+///
+/// # Errors
+/// [`LimitError::DeadlineExceeded`] if the deadline has passed.
+pub fn take_rows<B: Copy>(
+    input: &[B],
+    (len, inner): (usize, usize),
+    sources: &[u64],
+    output: &mut [B],
+    limits: &Limits,
+) -> Result<(), LimitError> {
     let (from, to) = ((len * inner).max(1), (sources.len() * inner).max(1));
+    let (rows, mut unchecked) = ((BETWEEN_CHECKS / inner.max(1)).max(1), 0);
     for (input, output) in input.chunks_exact(from).zip(output.chunks_exact_mut(to)) {
-        match inner {
-            1 => output.iter_mut().zip(sources).for_each(|(y, &source)| *y = input[source as usize]),
-            2..4 => copy_rows::<B, 2>(input, inner, sources, output),
-            4..8 => copy_rows::<B, 4>(input, inner, sources, output),
-            8..16 => copy_rows::<B, 8>(input, inner, sources, output),
-            16..=32 => copy_rows::<B, 16>(input, inner, sources, output),
-            _ => {
-                for (row, &source) in output.chunks_exact_mut(inner.max(1)).zip(sources) {
-                    row.copy_from_slice(&input[source as usize * inner..][..inner]);
-                }
+        for (sources, output) in sources.chunks(rows).zip(output.chunks_mut((rows * inner).max(1))) {
+            copy_all(input, inner, sources, output);
+            unchecked += output.len();
+            if unchecked >= BETWEEN_CHECKS {
+                unchecked = 0;
+                limits.check_deadline()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Copies rows of any length.
+#[inline]
+fn copy_all<B: Copy>(input: &[B], inner: usize, sources: &[u64], output: &mut [B]) {
+    match inner {
+        1 => output.iter_mut().zip(sources).for_each(|(y, &source)| *y = input[source as usize]),
+        2..4 => copy_rows::<B, 2>(input, inner, sources, output),
+        4..8 => copy_rows::<B, 4>(input, inner, sources, output),
+        8..16 => copy_rows::<B, 8>(input, inner, sources, output),
+        16..=32 => copy_rows::<B, 16>(input, inner, sources, output),
+        _ => {
+            for (row, &source) in output.chunks_exact_mut(inner.max(1)).zip(sources) {
+                row.copy_from_slice(&input[source as usize * inner..][..inner]);
             }
         }
     }
@@ -347,6 +374,19 @@ mod tests {
     }
 
     #[test]
+    fn many_rows_are_taken_part_by_part() {
+        let x: Vec<u32> = (0..2 * 7 * 3).collect();
+        let sources: Vec<usize> = (0..BETWEEN_CHECKS).map(|i| i * 5 % 7).collect();
+        let numbers: Vec<u64> = sources.iter().map(|&source| source as u64).collect();
+        let [mut got, mut want] = [7, 8].map(|y| vec![y; 2 * sources.len() * 3]);
+        take(&x, 7, 3, &sources, &mut want);
+        take_rows(&x, (7, 3), &numbers, &mut got, &Limits::default()).unwrap();
+        assert!(got == want);
+        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
+        assert!(take_rows(&x, (7, 3), &numbers, &mut got, &late).is_err());
+    }
+
+    #[test]
     fn repeated_elements() {
         let x: Vec<u16> = (0..20).collect();
         for repeats in 1..6 {
@@ -373,7 +413,7 @@ mod tests {
             let mut want = vec![7; outer * sources.len() * inner];
             let mut got = want.clone();
             take(&x, len, inner, &sources, &mut want);
-            take_rows(&x, len, inner, &numbers, &mut got);
+            take_rows(&x, (len, inner), &numbers, &mut got, &Limits::default()).unwrap();
             prop_assert_eq!(got, want);
         }
 

@@ -400,11 +400,11 @@ impl CpuLayer for Conv {
     }
 
     fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
-        if outputs.first().is_some_and(|output| output.format() != Format::Plain) {
-            return self.blocked_workspace(inputs);
-        }
         if inputs.first().is_some_and(|input| input.scale().is_some()) {
             return self.bytes_workspace(outputs);
+        }
+        if outputs.first().is_some_and(|output| output.format() != Format::Plain) {
+            return self.blocked_workspace(inputs);
         }
         let scratch = || -> Option<usize> {
             let (input, weight) = (inputs.first()?, self.weight.meta(inputs).ok()?.shape().ok()?);

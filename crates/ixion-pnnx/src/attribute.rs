@@ -12,7 +12,7 @@ pub use error::WeightError;
 pub use floats::decode_floats;
 
 use super::archive::{Archive, ArchiveError};
-use data::Data;
+use data::{Data, Part};
 use floats::encode_floats;
 use ixion_tensor::{DType, Tensor, TensorError};
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ struct Inner {
     dtype: DType,
     shape: Vec<usize>,
     elements: usize,
-    data: Data,
+    data: Arc<Data>,
 }
 
 impl Attribute {
@@ -71,7 +71,7 @@ impl Attribute {
     }
 
     fn from_parts(dtype: DType, shape: Vec<usize>, elements: usize, data: Data) -> Self {
-        Self { inner: Arc::new(Inner { dtype, shape, elements, data }) }
+        Self { inner: Arc::new(Inner { dtype, shape, elements, data: Arc::new(data) }) }
     }
 
     /// An attribute of the same type and shape with other data.
@@ -119,7 +119,7 @@ impl Attribute {
 
     /// Returns true if the bytes are available: in memory, or in the archive with the right size.
     pub fn is_present(&self) -> bool {
-        !matches!(self.inner.data, Data::Absent { .. })
+        !matches!(*self.inner.data, Data::Absent { .. })
     }
 
     /// The reason why the bytes are not available, or `None` if they are.
@@ -155,7 +155,7 @@ impl Attribute {
 
     /// The elements as a tensor without copying, or `None` if the bytes are not in a memory-mapped file.
     pub fn mapped(&self) -> Option<Result<Tensor, TensorError>> {
-        match &self.inner.data {
+        match &*self.inner.data {
             Data::Stored { archive, entry, .. } => archive.mapped(entry, self.dtype(), self.shape()),
             _ => None,
         }
@@ -190,10 +190,10 @@ impl Attribute {
     /// Same as [`Attribute::bytes`], and any error that `take` returns.
     pub fn for_each_piece(
         &self,
-        take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+        mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<(), WeightError> {
         self.check_present()?;
-        self.inner.data.for_each_piece(take)
+        self.inner.data.for_each_piece(&mut take)
     }
 
     /// The elements as f32. Rounds f64.
@@ -221,19 +221,35 @@ impl Attribute {
         Ok(())
     }
 
-    /// Joins two attributes along their first axis.
+    /// Joins two attributes along their first axis. The bytes of those in an archive stay there until they are read.
     ///
     /// # Errors
-    /// [`WeightError::Concat`] if the element types or the other axes differ or one attribute is a scalar; otherwise
-    /// same as [`Attribute::bytes`].
+    /// [`WeightError::Concat`] if the element types or the other axes differ or one attribute is a scalar;
+    /// [`WeightError::Length`] if the result does not fit the address space; [`WeightError`] if bytes are missing.
     pub fn concat(&self, other: &Self) -> Result<Self, WeightError> {
-        let shape = joined_shape(self.shape(), other.shape());
-        match shape.filter(|_| self.dtype() == other.dtype()) {
-            Some(shape) => Self::new(self.dtype(), shape, [self.bytes()?, other.bytes()?].concat()),
-            None => Err(WeightError::Concat {
-                left: (self.dtype(), self.shape().to_vec()),
+        let dtype = self.dtype();
+        let shape = joined_shape(self.shape(), other.shape()).filter(|_| dtype == other.dtype());
+        let Some(shape) = shape else {
+            return Err(WeightError::Concat {
+                left: (dtype, self.shape().to_vec()),
                 right: (other.dtype(), other.shape().to_vec()),
-            }),
+            });
+        };
+        self.check_present()?;
+        other.check_present()?;
+        let Some(elements) = element_count(dtype, &shape) else {
+            let found = (self.byte_len() as u64).saturating_add(other.byte_len() as u64);
+            return Err(WeightError::Length { dtype, shape, expected: None, found });
+        };
+        let parts = [self.parts(), other.parts()].concat();
+        Ok(Self::from_parts(dtype, shape, elements, Data::Joined(parts)))
+    }
+
+    /// The parts that it was joined from, or itself.
+    fn parts(&self) -> Vec<Part> {
+        match &*self.inner.data {
+            Data::Joined(parts) => parts.clone(),
+            _ => vec![Part { data: Arc::clone(&self.inner.data), len: self.byte_len() }],
         }
     }
 

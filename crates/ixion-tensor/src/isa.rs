@@ -78,27 +78,77 @@ impl Isa {
     }
 }
 
+/// What a process computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Selection {
+    isa: Isa,
+    /// Whether AVX-VNNI is used in addition to AVX2.
+    has_avx_vnni: bool,
+}
+
+/// The name of AVX2 with AVX-VNNI in `IXION_ISA`.
+const AVX_VNNI: &str = "avxvnni";
+
+impl Selection {
+    fn name(self) -> &'static str {
+        if self.has_avx_vnni { AVX_VNNI } else { self.isa.name() }
+    }
+}
+
 /// The instruction set of Ixion's own loops and kernels in this process: the widest that the processor supports, or the one
-/// that the environment variable `IXION_ISA` names (`scalar`, `neon`, `avx2`, `avx512`), if the processor supports it. It is
-/// selected at the first call. Products that are left to the crate `gemm` select their own.
+/// that the environment variable `IXION_ISA` names (`scalar`, `neon`, `avx2`, `avx512`, or `avxvnni` for AVX2 with
+/// [AVX-VNNI](uses_avx_vnni)), if the processor supports it. It is selected at the first call. Products that are left to the crate
+/// `gemm` select their own.
 ///
 /// ```
 /// assert!(ixion_tensor::isa().is_supported());
 /// ```
 #[inline]
 pub fn isa() -> Isa {
-    static SELECTED: OnceLock<Isa> = OnceLock::new();
+    selection().isa
+}
+
+/// Returns true if [`isa`] is [`Isa::Avx2`], and kernels also use AVX-VNNI, which multiplies bytes: because the processor has both
+/// but not AVX-512, or because the environment variable `IXION_ISA` is `avxvnni`.
+#[inline]
+pub fn uses_avx_vnni() -> bool {
+    selection().has_avx_vnni
+}
+
+/// The name in `IXION_ISA` of what this process uses.
+pub fn isa_name() -> &'static str {
+    selection().name()
+}
+
+#[inline]
+fn selection() -> Selection {
+    static SELECTED: OnceLock<Selection> = OnceLock::new();
     *SELECTED.get_or_init(selected)
 }
 
-/// The instruction set for this process.
-fn selected() -> Isa {
+/// The selection for this process.
+fn selected() -> Selection {
     let wanted = std::env::var_os("IXION_ISA").map(|name| name.to_string_lossy().into_owned());
     chosen(wanted.as_deref()).unwrap_or_else(|reason| {
-        let widest = widest();
-        log::error!("IXION_ISA: {reason}; using {}", widest.name());
-        widest
+        let best = best();
+        log::error!("IXION_ISA: {reason}; using {}", best.name());
+        best
     })
+}
+
+/// Returns true if this processor supports AVX-VNNI in addition to AVX2.
+fn supports_avx_vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let is_detected = is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    let is_detected = false;
+    Isa::Avx2.is_supported() && is_detected
+}
+
+/// The selection for this processor.
+fn best() -> Selection {
+    let isa = widest();
+    Selection { isa, has_avx_vnni: isa == Isa::Avx2 && supports_avx_vnni() }
 }
 
 /// The widest instruction set of this processor.
@@ -113,15 +163,17 @@ fn detected() -> Isa {
     Isa::ALL.into_iter().filter(|isa| isa.is_detected()).max().unwrap_or(Isa::Scalar)
 }
 
-/// The instruction set of this name, or the widest if there is no name.
-fn chosen(name: Option<&str>) -> Result<Isa, String> {
-    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(widest()) };
-    match Isa::ALL.into_iter().find(|isa| isa.name() == name) {
-        Some(isa) if isa.is_supported() => Ok(isa),
+/// The selection of this name, or the best one if there is no name.
+fn chosen(name: Option<&str>) -> Result<Selection, String> {
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(best()) };
+    let mut all = Isa::ALL.map(|isa| (Selection { isa, has_avx_vnni: false }, isa.is_supported())).to_vec();
+    all.push((Selection { isa: Isa::Avx2, has_avx_vnni: true }, supports_avx_vnni()));
+    match all.iter().find(|(selection, _)| selection.name() == name) {
+        Some((selection, true)) => Ok(*selection),
         Some(_) => Err(format!("this processor does not support {name}")),
         None => {
-            let names = Isa::ALL.map(Isa::name).join(", ");
-            Err(format!("expected one of {names}, got `{name}`"))
+            let names: Vec<_> = all.iter().map(|(selection, _)| selection.name()).collect();
+            Err(format!("expected one of {}, got `{name}`", names.join(", ")))
         }
     }
 }
@@ -132,13 +184,15 @@ mod tests {
 
     #[test]
     fn names_are_known_and_others_are_explained() {
-        assert_eq!(chosen(None), Ok(widest()));
-        assert_eq!(chosen(Some("")), Ok(widest()));
-        assert_eq!(chosen(Some("scalar")), Ok(Isa::Scalar));
+        assert_eq!(chosen(None), Ok(best()));
+        assert_eq!(chosen(Some("")), Ok(best()));
         for isa in Isa::ALL {
-            assert_eq!(chosen(Some(isa.name())).is_ok(), isa.is_supported(), "{isa:?}");
+            let selection = Selection { isa, has_avx_vnni: false };
+            assert_eq!(chosen(Some(isa.name())).ok(), isa.is_supported().then_some(selection), "{isa:?}");
         }
-        let wanted = "expected one of scalar, neon, avx2, avx512, got `mmx`";
+        let selection = Selection { isa: Isa::Avx2, has_avx_vnni: true };
+        assert_eq!(chosen(Some("avxvnni")).ok(), supports_avx_vnni().then_some(selection));
+        let wanted = "expected one of scalar, neon, avx2, avx512, avxvnni, got `mmx`";
         assert_eq!(chosen(Some("mmx")), Err(wanted.to_owned()));
     }
 

@@ -19,6 +19,7 @@ pub mod dim;
 mod display;
 mod dtype;
 mod error;
+mod features;
 #[doc(hidden)]
 pub mod file;
 mod fill;
@@ -49,13 +50,15 @@ pub use compare::{Comparison, Difference};
 pub use dim::{Dim, DimExpr, DimSum};
 pub use dtype::{DType, Element, with_element};
 pub use error::{Result, TensorError};
+#[doc(hidden)]
+pub use features::processor_features;
 pub use float::{Float, RealFunction};
 pub use function::Function;
 pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use halves::{Half, bf16_bits, bf16_value};
 #[doc(hidden)]
-pub use isa::{Isa, isa};
+pub use isa::{Isa, isa, isa_name, uses_avx_vnni};
 pub use layout::{Format, Layout, resolve_axes};
 pub use limits::{CancelToken, LimitError, Limits};
 #[doc(hidden)]

@@ -27,8 +27,9 @@ pub(super) fn json(
         "operators": survey.rows.iter().map(|row| operator(row, survey)).collect::<Vec<_>>(),
         "totals": {
             "operators": survey.layers().count(),
-            "weight_bytes": weight_bytes.values().sum::<u64>(),
+            "weight_bytes": weight_bytes.values().copied().fold(0, u64::saturating_add),
             "weight_bytes_by_dtype": weight_bytes,
+            "packed_bytes": survey.packed_bytes(),
             "macs": macs,
             "operators_of_unknown_macs": unknown,
             "unknown_sizes_count_as_one": survey.has_unknown_sizes,

@@ -96,6 +96,10 @@ fn totals(terminal: &mut Terminal, archive: Option<&Path>, survey: &Survey<'_>) 
         None => format!("{by_type}, but there is no archive"),
     };
     writeln!(terminal, "weights    {place}")?;
+    if survey.packed_bytes() > 0 {
+        let packed = numbers::bytes(survey.packed_bytes());
+        writeln!(terminal, "packed     {packed} of weights in the order in which layers read them")?;
+    }
     let (macs, unknown) = survey.macs();
     let ones = if survey.has_unknown_sizes { " with 1 for each unknown size" } else { "" };
     let without = match unknown {

@@ -6,8 +6,8 @@
 
 use super::value::{Known, Value};
 use ixion::graph::{OperandIndex, Outline, Outlined, Problem, RuntimeOperand, RuntimeOperator, draft};
-use ixion::op::TensorMeta;
-use ixion::pnnx::{Dim as FileDim, Graph, Operand, OperandId, Operator, OperatorId};
+use ixion::op::{PACKED, TensorMeta};
+use ixion::pnnx::{Attribute, Dim as FileDim, Graph, Operand, OperandId, Operator, OperatorId};
 use ixion::shape::walk::known_inputs;
 use ixion::shape::{apply_rule, is_open};
 use ixion::tensor::{DType, Dim};
@@ -94,13 +94,20 @@ impl<'a> Survey<'a> {
         types
     }
 
-    /// The size of all weights in bytes, by element type.
+    /// The size of all weights in bytes, by element type, without the packed copies of a plan.
     pub(super) fn weight_bytes(&self) -> BTreeMap<&'static str, u64> {
         let mut bytes = BTreeMap::new();
-        for attribute in self.rows.iter().flat_map(|row| row.operator.attrs().values()) {
-            *bytes.entry(attribute.dtype().name()).or_default() += attribute.byte_len() as u64;
+        for attribute in self.rows.iter().flat_map(Row::weights) {
+            let sum: &mut u64 = bytes.entry(attribute.dtype().name()).or_default();
+            *sum = sum.saturating_add(attribute.byte_len() as u64);
         }
         bytes
+    }
+
+    /// The size in bytes of the packed copies of weights; zero unless the file is a plan.
+    pub(super) fn packed_bytes(&self) -> u64 {
+        let packed = self.rows.iter().filter_map(|row| row.operator.attrs().get(PACKED));
+        packed.map(|attribute| attribute.byte_len() as u64).fold(0, u64::saturating_add)
     }
 
     /// The sum of all known MACs, and the number of operators whose MACs are unknown.
@@ -111,9 +118,14 @@ impl<'a> Survey<'a> {
 }
 
 impl Row<'_> {
+    /// The operator's weights, without the packed copies of a plan.
+    fn weights(&self) -> impl Iterator<Item = &Attribute> {
+        self.operator.attrs().iter().filter(|(key, _)| *key != PACKED).map(|(_, attribute)| attribute)
+    }
+
     /// The size of the operator's weights in bytes.
     pub(super) fn weight_bytes(&self) -> u64 {
-        self.operator.attrs().values().map(|attribute| attribute.byte_len() as u64).sum()
+        self.weights().map(|attribute| attribute.byte_len() as u64).fold(0, u64::saturating_add)
     }
 }
 

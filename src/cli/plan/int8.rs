@@ -13,8 +13,10 @@ pub(super) struct Kept<'a> {
 /// The reason why an operator does not compute in int8.
 #[derive(Clone, Copy)]
 pub(super) enum Reason<'a> {
-    /// Its input has no scale, or it is listed as one that loses too much.
+    /// Its input has no scale.
     NoScale,
+    /// The file of scales lists it as one that loses too much.
+    Kept,
     /// Its layer does not support int8 with these parameters and weights.
     NotSupported,
     /// The cheapest int8 candidate takes longer than the chosen one.
@@ -28,6 +30,7 @@ impl Reason<'_> {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::NoScale => "no scale",
+            Self::Kept => "kept in f32",
             Self::NotSupported => "not supported",
             Self::Slower { .. } => "slower",
             Self::Conversions { .. } => "conversions",
@@ -56,6 +59,9 @@ fn reason(selection: &Selection) -> Option<Reason<'_>> {
     let chosen = selection.candidates.get(selection.chosen?)?;
     if is_int8(chosen) {
         return None;
+    }
+    if selection.keeps_f32 {
+        return Some(Reason::Kept);
     }
     let candidates = selection.candidates.iter().filter(|candidate| is_int8(candidate));
     let Some(int8) = candidates.min_by(|a, b| a.price.total_cmp(&b.price)) else {
@@ -97,6 +103,7 @@ mod tests {
             chosen: Some(0),
             inexact: Vec::new(),
             answers: vec![SupportedFormats { taken: asked.to_vec(), refused: Vec::new() }],
+            keeps_f32: false,
         }
     }
 
@@ -110,6 +117,8 @@ mod tests {
         assert_eq!(name(&[(float, 5.0), (int8, 4.0)], &[float, int8]), Some("conversions"));
         assert_eq!(name(&[(float, 5.0)], &[float, int8]), Some("not supported"));
         assert_eq!(name(&[(float, 5.0)], &[float]), Some("no scale"));
+        let kept = Selection { keeps_f32: true, ..selection(&[(float, 5.0)], &[float]) };
+        assert_eq!(reason(&kept).map(Reason::name), Some("kept in f32"));
         assert_eq!(name(&[(int8, 5.0), (float, 4.0)], &[float, int8]), None);
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn json(param: &Path, planned: &Planned) -> Value {
         })).collect::<Vec<_>>(),
         "memory": {
             "weight_bytes": report.weights,
+            "packed_bytes": report.packed,
             "persistent_bytes": report.persistent,
             "caller_bytes": report.caller,
             "arena_bytes": report.peak,
@@ -100,7 +101,7 @@ fn inexact(inexact: &Inexact, chosen: &Candidate) -> Value {
 fn not_int8(Kept { operator, reason }: &Kept<'_>) -> Value {
     let int8 = match reason {
         Reason::Slower { int8, .. } | Reason::Conversions { int8, .. } => Some(candidate(int8)),
-        Reason::NoScale | Reason::NotSupported => None,
+        Reason::NoScale | Reason::Kept | Reason::NotSupported => None,
     };
     json!({ "operator": operator, "reason": reason.name(), "candidate": int8 })
 }

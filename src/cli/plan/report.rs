@@ -4,7 +4,7 @@ use super::int8::{self, Kept, Reason};
 use super::planned::{Planned, SavedPlan};
 use crate::cli::numbers::{bytes, percent, plural, time};
 use crate::cli::{Style, Table, Terminal, list};
-use ixion::engine::{Candidate, Inexact, MAX_ROUNDING, Selection};
+use ixion::engine::{Candidate, Inexact, MAX_ROUNDING, MAX_ROUNDING_OF_LAST_LAYERS, Selection};
 use ixion::graph::OperandIndex;
 use ixion::memory::{Place, Root};
 use ixion::op::{Device, TensorMeta};
@@ -93,8 +93,8 @@ fn inexact(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     table.write(terminal)?;
     writeln!(
         terminal,
-        "left out because their rounding errors are more than {MAX_ROUNDING} times those of the general tactic; use --fast to \
-         allow them\n"
+        "left out because their rounding errors are more than {MAX_ROUNDING} times those of the general tactic, or \
+         {MAX_ROUNDING_OF_LAST_LAYERS} times in the last layers; use --fast to allow them\n"
     )
 }
 
@@ -107,7 +107,8 @@ fn not_int8(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     let mut table = Table::new(&["operator", "why it is not int8"]);
     for Kept { operator, reason } in kept {
         let reason = match reason {
-            Reason::NoScale => "its input has no scale, or the file of scales keeps it in f32".to_owned(),
+            Reason::NoScale => "its input has no scale".to_owned(),
+            Reason::Kept => "it loses too much: the file of scales keeps it in f32".to_owned(),
             Reason::NotSupported => {
                 "its layer does not support int8 with these parameters and weights".to_owned()
             }
@@ -240,6 +241,10 @@ fn place(place: &Place) -> String {
 fn memory(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     let report = &planned.report;
     writeln!(terminal, "weights      {}", bytes(report.weights))?;
+    if report.packed > 0 {
+        let packed = bytes(report.packed);
+        writeln!(terminal, "packed       {packed} of weights in the order in which layers read them")?;
+    }
     if report.persistent > 0 {
         writeln!(terminal, "constants    {}, kept between runs", bytes(report.persistent))?;
     }

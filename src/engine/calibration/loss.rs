@@ -2,6 +2,7 @@
 //! `f32`.
 
 use super::Scales;
+use super::own::own_scale;
 use crate::Limits;
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::kernels::reformat::Stored;
@@ -88,6 +89,10 @@ impl Trial {
         else {
             return Ok(None);
         };
+        // It loses nothing.
+        if own_scale(layer).is_some() {
+            return Ok(None);
+        }
         let scale_of = |operand: OperandIndex| scales.get(graph.operand(operand).name());
         let (scale, out_scale) = (scale_of(input), scale_of(output));
         let inputs = operator.inputs().len();

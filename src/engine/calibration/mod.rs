@@ -33,6 +33,8 @@ mod calibrate;
 pub mod entropy;
 mod histogram;
 mod loss;
+mod names;
+mod own;
 mod range;
 mod scales;
 mod shared;
@@ -44,5 +46,7 @@ pub use histogram::Histogram;
 pub use loss::Loss;
 #[doc(hidden)]
 pub use loss::too_lossy;
+pub(in crate::engine) use names::Strangers;
+pub(in crate::engine) use own::own_scales;
 pub use range::Range;
 pub use scales::{Fingerprint, Scales, ScalesError, ScalesProblem};

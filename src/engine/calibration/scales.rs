@@ -17,12 +17,22 @@ use std::path::{Path, PathBuf};
 /// assert_eq!(scales.get("1"), Some(0.5));
 /// assert_eq!(scales.get("out"), None);
 /// ```
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Scales {
+    /// The file that they were read from.
+    path: Option<PathBuf>,
     model: Option<Fingerprint>,
     method: Option<String>,
     scales: BTreeMap<String, f32>,
     keep: BTreeSet<String>,
+}
+
+/// Wherever they come from.
+impl PartialEq for Scales {
+    fn eq(&self, other: &Self) -> bool {
+        let is_of_same = self.model == other.model && self.method == other.method;
+        is_of_same && self.scales == other.scales && self.keep == other.keep
+    }
 }
 
 /// Identifies a model: equal for two models with the same graph and the same weights.
@@ -155,6 +165,11 @@ impl Scales {
         self.keep.iter().map(String::as_str)
     }
 
+    /// The file that they were read from, if they were.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// The model that the scales were computed for, if known.
     pub fn model(&self) -> Option<&Fingerprint> {
         self.model.as_ref()
@@ -197,7 +212,8 @@ impl Scales {
     /// Returns a [`ScalesError`] that names the file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ScalesError> {
         let path = path.as_ref();
-        Self::read(path).map_err(|problem| problem.of(path))
+        let scales = Self::read(path).map_err(|problem| problem.of(path))?;
+        Ok(Self { path: Some(path.to_owned()), ..scales })
     }
 
     fn read(path: &Path) -> Result<Self, ScalesProblem> {
@@ -222,7 +238,7 @@ impl Scales {
         }
         match scales.iter().find(|&(_, &scale)| !Self::is_scale(scale)) {
             Some((name, &found)) => Err(ScalesProblem::Scale { name: name.clone(), found }),
-            None => Ok(Self { model, method, scales, keep }),
+            None => Ok(Self { path: None, model, method, scales, keep }),
         }
     }
 
@@ -231,7 +247,7 @@ impl Scales {
     /// # Errors
     /// Never fails in practice: JSON can represent every scale.
     pub fn to_json(&self) -> Result<String, ScalesProblem> {
-        let Self { model, method, scales, keep } = self.clone();
+        let Self { model, method, scales, keep, path: _ } = self.clone();
         let stored = ScalesFile { ixion_scales: VERSION, model, method, scales, keep_f32: keep };
         let mut text = serde_json::to_string_pretty(&stored).map_err(ScalesProblem::Syntax)?;
         text.push('\n');

@@ -13,7 +13,8 @@ pub(super) fn share(graph: &RuntimeGraph, scales: Scales) -> Scales {
     let own = |operand: usize| scales.get(graph.operands().get(operand)?.name());
     let mut groups = Groups::new((0..graph.operands().len()).map(own).collect());
     for operator in graph.operators() {
-        let moved: Vec<usize> = moved(operator).map(OperandIndex::position).collect();
+        let (inputs, outputs) = moved(operator);
+        let moved: Vec<usize> = inputs.iter().chain(outputs).map(|operand| operand.position()).collect();
         if let [first, others @ ..] = moved.as_slice() {
             others.iter().for_each(|&other| groups.join(*first, other));
         }
@@ -23,16 +24,18 @@ pub(super) fn share(graph: &RuntimeGraph, scales: Scales) -> Scales {
     scales.with_scales(shared.collect::<Vec<_>>())
 }
 
-/// The operands whose elements an operator only moves, inputs first.
-fn moved(operator: &RuntimeOperator) -> impl Iterator<Item = OperandIndex> {
+/// The inputs whose elements an operator only moves, and the outputs to which it moves them.
+pub(super) fn moved(operator: &RuntimeOperator) -> (&[OperandIndex], &[OperandIndex]) {
     let (inputs, outputs) = match Properties::of(operator.op_type()).elements {
         Elements::Computed | Elements::Cast | Elements::Padded => (0, 0),
+        // `aten::max` finds the largest element of one tensor, but of two it computes the maximum of each pair.
+        Elements::Moved if operator.layer().is_some_and(|layer| layer.is_pointwise()) => (0, 0),
         Elements::Joined | Elements::Stacked => (operator.inputs().len(), 1),
         Elements::Divided | Elements::Unbound => (1, operator.outputs().len()),
         _ => (1, 1),
     };
-    let (inputs, outputs) = (operator.inputs().iter().take(inputs), operator.outputs().iter().take(outputs));
-    inputs.chain(outputs).copied()
+    let (inputs, outputs) = (operator.inputs().get(..inputs), operator.outputs().get(..outputs));
+    (inputs.unwrap_or_default(), outputs.unwrap_or_default())
 }
 
 /// Operands in groups of the same scale.

@@ -61,6 +61,8 @@ struct Operator {
     inexact: Vec<StoredInexact>,
     /// The formats that it takes and refuses, by position.
     answers: Vec<(Vec<String>, Vec<String>)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keeps_f32: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -282,6 +284,7 @@ impl Operator {
             candidates: selection.candidates.iter().map(stored).collect(),
             inexact: selection.inexact.iter().map(inexact).collect(),
             answers: selection.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
+            keeps_f32: selection.keeps_f32,
         }
     }
 
@@ -319,6 +322,7 @@ impl Operator {
             chosen,
             inexact: inexact.collect::<Result<_, PlanFileProblem>>()?,
             answers: answers.collect::<Result<_, PlanFileProblem>>()?,
+            keeps_f32: self.keeps_f32,
         })
     }
 }

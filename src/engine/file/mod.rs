@@ -76,7 +76,6 @@ mod weights;
 mod write;
 
 pub use error::{PlanFileError, PlanFileProblem};
-pub(super) use features::present as processor_features;
 pub use layout::{Kind, Section};
 
 use super::device::Accelerator;

@@ -239,7 +239,7 @@ pub(super) fn priced(
     (layer, weights): (&dyn CpuLayer, u64),
     tensors: &Tensors,
     formats: &Combination,
-    (settings, key): (&SelectionSettings, &Key),
+    (settings, key, max_rounding): (&SelectionSettings, &Key, f64),
 ) -> Result<CandidateSet, LayerError> {
     let Tensors { inputs, outputs, .. } = tensors.in_formats(formats);
     let is_int8 = inputs.first().is_some_and(|input| input.scale().is_some());
@@ -262,7 +262,7 @@ pub(super) fn priced(
             let priced = prices.of_layer(key, &mut *layer, tactic, (&inputs, &outputs, weights))?;
             let (price, is_measured) = priced;
             let candidate = Candidate { formats: formats.clone(), tactic, price, is_measured };
-            match at == 0 || settings.allows_rounding(&tactic, rounding) {
+            match at == 0 || settings.allows_rounding(&tactic, rounding, max_rounding) {
                 true => found.candidates.push(candidate),
                 false => found.inexact.push(Inexact { candidate, rounding }),
             }

@@ -1,4 +1,5 @@
-//! Where int8 is worth passing on: operators that only move elements neither begin it nor end it.
+//! Where int8 is worth passing on: operators that only move elements neither begin it nor end it, and those that compute element
+//! by element only continue it.
 
 use super::candidates::passes_int8;
 use super::settings::SelectionSettings;
@@ -22,6 +23,8 @@ pub(super) struct Flow {
 enum Role {
     /// Its layer takes int8.
     Computes,
+    /// Its layer takes int8, and computes element by element.
+    Maps,
     /// Int8 passes through it.
     Moves,
     /// Its tensors are never int8.
@@ -42,6 +45,7 @@ impl Role {
         };
         let has_scale = operator.inputs().first().and_then(scale).is_some();
         match has_scale && operator.layer().is_some_and(takes_int8) {
+            true if maps(operator) => Self::Maps,
             true => Self::Computes,
             false => Self::Neither,
         }
@@ -55,13 +59,14 @@ impl Flow {
         let mut flow = Self { computed: has_no_scale.collect(), read: vec![false; graph.operands().len()] };
         let roles = graph.operators().iter().map(|operator| (operator, Role::of(graph, operator, settings)));
         let roles: Vec<(&RuntimeOperator, Role)> = roles.collect();
+        let continues = |role: Role| matches!(role, Role::Moves | Role::Maps);
         for (operator, role) in &roles {
-            if *role == Role::Computes || (*role == Role::Moves && flow.inputs_are_computed(operator)) {
+            if *role == Role::Computes || (continues(*role) && flow.inputs_are_computed(operator)) {
                 mark(&mut flow.computed, operator.outputs());
             }
         }
         for (operator, role) in roles.iter().rev() {
-            if *role == Role::Computes || (*role == Role::Moves && flow.outputs_are_read(operator)) {
+            if *role == Role::Computes || (continues(*role) && flow.outputs_are_read(operator)) {
                 mark(&mut flow.read, operator.inputs());
             }
         }
@@ -74,6 +79,12 @@ impl Flow {
         self.inputs_are_computed(operator) || self.outputs_are_read(operator)
     }
 
+    /// Returns true if int8 should not be considered for an operator, because it computes element by element and is not between
+    /// others that compute in int8: it would gain little, and lose accuracy, for example that of coordinates.
+    pub(super) fn ends_at(&self, operator: &RuntimeOperator) -> bool {
+        maps(operator) && !(self.inputs_are_computed(operator) && self.outputs_are_read(operator))
+    }
+
     fn inputs_are_computed(&self, operator: &RuntimeOperator) -> bool {
         operator.inputs().iter().all(|input| self.computed.get(input.position()) == Some(&true))
     }
@@ -81,6 +92,12 @@ impl Flow {
     fn outputs_are_read(&self, operator: &RuntimeOperator) -> bool {
         operator.outputs().iter().any(|output| self.read.get(output.position()) == Some(&true))
     }
+}
+
+/// Returns true if an operator's layer computes element by element.
+fn maps(operator: &RuntimeOperator) -> bool {
+    let is_pointwise = |layer: &dyn CpuLayer| catch_panic(|| Ok(layer.is_pointwise())).unwrap_or(false);
+    operator.layer().is_some_and(is_pointwise)
 }
 
 fn mark(flags: &mut [bool], operands: &[OperandIndex]) {
@@ -108,13 +125,17 @@ torch.flatten g 1 1 c d end_dim=-1 start_dim=1 $input=c
 torch.cat j 2 1 b d y dim=1
 pnnx.Output out 1 0 y\n";
 
-    fn passing(text: &str) -> Vec<String> {
+    /// A graph, and settings with a scale for each operand.
+    fn with_scales(text: &str) -> (RuntimeGraph, SelectionSettings) {
         let mut graph = RuntimeGraph::from_pnnx(Graph::parse(text, &Limits::default()).unwrap());
         graph.build().unwrap();
         let names = graph.operands().iter().map(|operand| (operand.name().to_owned(), 0.5));
-        let scales: Scales = names.collect();
-        let settings =
-            SelectionSettings { precisions: vec![Precision::Int8], scales, ..SelectionSettings::default() };
+        let (scales, precisions): (Scales, _) = (names.collect(), vec![Precision::Int8]);
+        (graph, SelectionSettings { precisions, scales, ..SelectionSettings::default() })
+    }
+
+    fn passing(text: &str) -> Vec<String> {
+        let (graph, settings) = with_scales(text);
         let flow = Flow::of(&graph, &settings);
         let moving = graph.operators().iter().filter(|it| Role::of(&graph, it, &settings) == Role::Moves);
         moving.filter(|operator| flow.passes(operator)).map(|it| it.name().to_owned()).collect()
@@ -132,5 +153,23 @@ pnnx.Output out 1 0 y\n";
                 "F.adaptive_avg_pool2d q 1 1 y z output_size=(1,1)\npnnx.Output out 1 0 z",
             );
         assert_eq!(passing(&pooled), ["f", "g", "j"]);
+    }
+
+    /// Activations of a pooled tensor, one of which is pooled again, and one of an input.
+    const MAPPED: &str = "7767517\n7 6
+pnnx.Input in 0 1 x #x=(1,2,4,4)f32
+F.max_pool2d p 1 1 x a ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) stride=(2,2)
+F.silu between 1 1 a b
+F.adaptive_avg_pool2d q 1 1 b c output_size=(1,1)
+F.silu after 1 1 a d
+F.silu before 1 1 x e
+pnnx.Output out 3 0 c d e\n";
+
+    #[test]
+    fn activations_continue_int8_only_between_operators_that_compute_with_it() {
+        let (graph, settings) = with_scales(MAPPED);
+        let flow = Flow::of(&graph, &settings);
+        let ends = graph.operators().iter().filter(|operator| flow.ends_at(operator)).map(|it| it.name());
+        assert_eq!(ends.collect::<Vec<_>>(), ["after", "before"]);
     }
 }

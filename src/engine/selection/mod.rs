@@ -15,6 +15,7 @@ pub mod conversion;
 mod cross_device;
 mod device_candidates;
 pub mod elimination;
+mod exactness;
 mod flow;
 mod orders;
 mod price;
@@ -36,12 +37,13 @@ use assumed::assumed;
 pub use candidates::{Candidate, Inexact};
 use candidates::{CandidateSet, Likeness, Tensors, passes_int8, takes, takes_int8};
 use conversion::Conversion;
+use exactness::AveragingAfter;
 use flow::Flow;
 pub use price::reformat_price;
 pub use probe::SupportedFormats;
 pub(super) use settings::SelectionSettings;
 use settings::is_named;
-pub use settings::{Formats, MAX_ROUNDING};
+pub use settings::{Formats, MAX_ROUNDING, MAX_ROUNDING_OF_LAST_LAYERS};
 
 /// The candidates of an operator, and the one that was selected.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,11 +54,13 @@ pub struct Selection {
     pub candidates: Vec<Candidate>,
     /// The position of the selected candidate.
     pub chosen: Option<usize>,
-    /// The candidates that were left out because they round more than [`MAX_ROUNDING`] allows; empty for a plan that may be
-    /// [fast](crate::engine::Builder::with_fast_tactics).
+    /// The candidates that were left out because they round more than [`MAX_ROUNDING`] or [`MAX_ROUNDING_OF_LAST_LAYERS`] allows;
+    /// empty for a plan that may be [fast](crate::engine::Builder::with_fast_tactics).
     pub inexact: Vec<Inexact>,
     /// The formats that its layer supports, for each input and then each output.
     pub answers: Vec<SupportedFormats>,
+    /// Whether int8 is allowed, but the scales [keep](crate::engine::Scales::keeps) it in `f32`.
+    pub keeps_f32: bool,
 }
 
 /// Selects the formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes; `symbols`
@@ -70,12 +74,14 @@ pub(super) fn select_formats(
     (inputs, symbols): (&[Option<TensorMeta>], &[Option<TensorMeta>]),
     settings: &SelectionSettings,
 ) -> Result<Vec<Selection>, EngineError> {
+    settings.find_own(graph);
     let optimum = Shapes::infer_known(graph, inputs)?;
     let shapes = Sizes {
         is_planned: planned(graph, &optimum),
         optimum: assumed(graph, &optimum),
         any: Shapes::infer_known(graph, symbols)?,
         flow: Flow::of(graph, settings),
+        averaging_after: AveragingAfter::of(graph),
     };
     let mut candidate_sets = Vec::with_capacity(graph.operators().len());
     for (operator, &is_planned) in graph.operators().iter().zip(&shapes.is_planned) {
@@ -104,6 +110,7 @@ pub(super) fn select_formats(
     let selections =
         names.into_iter().zip(candidate_sets).zip(assignment).map(|((operator, candidate_set), chosen)| {
             Selection {
+                keeps_f32: settings.keeps_f32(&operator),
                 operator,
                 candidates: candidate_set.candidates,
                 chosen,
@@ -121,7 +128,7 @@ pub(super) fn select_formats(
 }
 
 /// What is known about the operands: their shapes at the sizes that formats are selected for, those at all sizes that may occur,
-/// and which of them may be int8.
+/// which of them may be int8, and how far they are from the end.
 struct Sizes {
     /// By the operand's position.
     optimum: Vec<Option<TensorMeta>>,
@@ -130,6 +137,7 @@ struct Sizes {
     /// `optimum` is a guess.
     is_planned: Vec<bool>,
     flow: Flow,
+    averaging_after: AveragingAfter,
 }
 
 impl Sizes {
@@ -176,7 +184,8 @@ fn candidate_set(
         keep_preferred(&mut candidate_set, settings);
         return Ok(candidate_set);
     }
-    let found = catch_panic(|| variants::candidate_set(graph, operator, &tensors, settings));
+    let max_rounding = shapes.averaging_after.max_rounding(operator);
+    let found = catch_panic(|| variants::candidate_set(graph, operator, (&tensors, max_rounding), settings));
     let mut candidate_set = match found {
         Err(error) if !is_planned && is_excused(&error) => {
             log::debug!("{} `{}` keeps its formats: {error}", operator.op_type(), operator.name());
@@ -234,16 +243,20 @@ fn tensors(
     let scales = operands.iter().map(|&operand| settings.scale(operator, graph.operand(operand).name()));
     let scales: Vec<Option<f32>> = scales.collect();
     let floats = inputs.iter().chain(&outputs).zip(&scales).filter(|(meta, _)| meta.dtype().is_float());
+    let may_pass = passes_int8(operator.op_type(), floats.map(|(_, &scale)| scale));
     // A device has rules of its own for views.
-    let passes_int8 = settings.accelerator.is_none()
-        && passes_int8(operator.op_type(), floats.map(|(_, &scale)| scale))
-        && shapes.flow.passes(operator);
+    let passes_int8 = settings.accelerator.is_none() && may_pass && shapes.flow.passes(operator);
+    let has_scales = scales.iter().any(Option::is_some);
+    let scales = match has_scales && !may_pass && shapes.flow.ends_at(operator) {
+        true => vec![None; scales.len()],
+        false => scales,
+    };
     Some(Tensors { inputs, outputs, scales, likeness, passes_int8 })
 }
 
 /// The scale of the operand with this name, if its format is quantised.
 fn scale_of(settings: &SelectionSettings, name: &str, format: TensorFormat) -> Option<f32> {
-    settings.scales.get(name).filter(|_| format.is_quantized)
+    settings.scale_of(name).filter(|_| format.is_quantized)
 }
 
 /// Selects the candidates with the fewest bits.

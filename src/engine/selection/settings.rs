@@ -1,13 +1,15 @@
 //! The settings of the selection.
 
 use super::price::Prices;
+use crate::engine::calibration::{Strangers, own_scales};
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Tuner;
 use crate::engine::{EngineError, Fingerprint, Precision, Scales};
-use crate::graph::{GraphError, RuntimeOperator};
-use crate::op::Tactic;
+use crate::graph::{GraphError, RuntimeGraph, RuntimeOperator};
+use crate::op::{Properties, Tactic, scales_key};
 use crate::pnnx;
 use crate::tensor::DType;
+use std::sync::OnceLock;
 
 /// The rule by which an engine selects formats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,12 @@ pub enum Formats {
 const BLOCKS: [u8; 2] = [16, 8];
 
 /// The largest [rounding error](crate::op::CpuLayer::rounding) of a tactic that may always be selected. That of a whole
-/// model is smaller, because most of its layers have none.
+/// model is usually smaller, because most of its layers have none.
 pub const MAX_ROUNDING: f64 = 3.0;
+
+/// As [`MAX_ROUNDING`], for an operator behind which there is at most one convolution, pooling or other product on the way to
+/// an output of the model: too little follows that averages its errors.
+pub const MAX_ROUNDING_OF_LAST_LAYERS: f64 = 2.0;
 
 /// The settings of the selection.
 #[derive(Debug)]
@@ -36,7 +42,10 @@ pub(in crate::engine) struct SelectionSettings {
     pub(in crate::engine) formats: Formats,
     /// The allowed precisions, in addition to f32.
     pub(in crate::engine) precisions: Vec<Precision>,
+    /// The scales that were given, for the precision int8.
     pub(in crate::engine) scales: Scales,
+    /// The scales that the model itself states, once its graph is known. They need no precision to be allowed.
+    pub(in crate::engine) own: OnceLock<Scales>,
     /// The names of excluded tactics.
     pub(in crate::engine) left_out: Vec<String>,
     /// The names of tactics that are selected wherever possible.
@@ -55,6 +64,7 @@ impl Default for SelectionSettings {
             formats: Formats::Cheapest,
             precisions: Vec::new(),
             scales: Scales::default(),
+            own: OnceLock::new(),
             left_out: Vec::new(),
             preferred: Vec::new(),
             is_fast: false,
@@ -89,9 +99,9 @@ impl SelectionSettings {
     }
 
     /// Returns true if a tactic may be selected that rounds this much: unless the plan may be fast instead of exact, the tactic
-    /// must be preferred or have a small error.
-    pub(super) fn allows_rounding(&self, tactic: &Tactic, rounding: f64) -> bool {
-        rounding <= MAX_ROUNDING || self.is_fast || is_named(tactic, &self.preferred)
+    /// must be preferred or have at most the error of the limit.
+    pub(super) fn allows_rounding(&self, tactic: &Tactic, rounding: f64, limit: f64) -> bool {
+        rounding <= limit || self.is_fast || is_named(tactic, &self.preferred)
     }
 
     pub(super) fn prices(&self) -> Prices<'_> {
@@ -114,11 +124,49 @@ impl SelectionSettings {
         }
     }
 
-    /// The scale of an operator's operand, if it may be int8.
-    pub(super) fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
-        let may_be_int8 = self.precisions.contains(&Precision::Int8) && !self.scales.keeps(operator.name());
-        self.scales.get(operand).filter(|_| may_be_int8)
+    /// The names in the scales, if they are used, that the file does not have.
+    pub(in crate::engine) fn strangers(&self, file: &pnnx::Graph) -> Option<Strangers<'_>> {
+        self.precisions.contains(&Precision::Int8).then(|| Strangers::new(&self.scales, file))
     }
+
+    /// Finds the scales that a graph itself states. Devices have no kernels for the operators that state them.
+    pub(super) fn find_own(&self, graph: &RuntimeGraph) {
+        if self.accelerator.is_none() {
+            self.own.get_or_init(|| own_scales(graph));
+        }
+    }
+
+    /// The scale of an operand: the model's own, or else the given one.
+    pub(super) fn scale_of(&self, operand: &str) -> Option<f32> {
+        self.own_scale(operand).or_else(|| self.scales.get(operand))
+    }
+
+    fn own_scale(&self, operand: &str) -> Option<f32> {
+        self.own.get()?.get(operand)
+    }
+
+    /// Returns true if int8 is allowed, but an operator stays in f32, because it loses too much.
+    pub(super) fn keeps_f32(&self, operator: &str) -> bool {
+        self.precisions.contains(&Precision::Int8) && self.scales.keeps(operator)
+    }
+
+    /// The scale of an operator's operand, if it may be int8. Unless the precision int8 is allowed, only operators that lose
+    /// nothing may have int8 operands.
+    pub(super) fn scale(&self, operator: &RuntimeOperator, operand: &str) -> Option<f32> {
+        if self.scales.keeps(operator.name()) {
+            return None;
+        }
+        let is_allowed = self.precisions.contains(&Precision::Int8);
+        let own = self.own_scale(operand).filter(|_| is_allowed || !rounds_weights(operator));
+        own.or_else(|| self.scales.get(operand).filter(|_| is_allowed))
+    }
+}
+
+/// Returns true if an operator has to round its weights to compute in int8: those of a product that are not stored as integers.
+fn rounds_weights(operator: &RuntimeOperator) -> bool {
+    const WEIGHT: &str = "weight";
+    let (attrs, is_product) = (operator.attrs(), Properties::of(operator.op_type()).product.is_some());
+    is_product && attrs.contains_key(WEIGHT) && !attrs.contains_key(&scales_key(WEIGHT))
 }
 
 /// Returns true if a tactic has one of these names, or one of them followed by a hyphen and more.

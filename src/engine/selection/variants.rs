@@ -44,7 +44,7 @@ impl VariantLayer<'_> {
 pub(super) fn candidate_set(
     graph: &RuntimeGraph,
     operator: &RuntimeOperator,
-    tensors: &Tensors,
+    (tensors, max_rounding): (&Tensors, f64),
     settings: &SelectionSettings,
 ) -> Result<CandidateSet, LayerError> {
     let Some(layer) = operator.layer() else { return Ok(CandidateSet::default()) };
@@ -63,7 +63,8 @@ pub(super) fn candidate_set(
         for variant in &variants {
             for formats in &variant.found {
                 let Variant { layer, tensors, weights, .. } = variant;
-                let found = priced((layer.get(), *weights), tensors, formats, (settings, &key))?;
+                let found =
+                    priced((layer.get(), *weights), tensors, formats, (settings, &key, max_rounding))?;
                 candidate_set.candidates.extend(found.candidates);
                 candidate_set.inexact.extend(found.inexact);
             }

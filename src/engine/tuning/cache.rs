@@ -192,8 +192,8 @@ pub(super) fn gpu(name: &str) -> String {
 }
 
 fn cpu_of(version: &str) -> String {
-    let (features, name) = (super::super::file::processor_features().join(","), model_name());
-    let (arch, isa) = (std::env::consts::ARCH, crate::kernels::isa().name());
+    let (features, name) = (crate::tensor::processor_features().join(","), model_name());
+    let (arch, isa) = (std::env::consts::ARCH, crate::kernels::isa_name());
     format!("ixion {version} cpu {arch} {} {features} by {isa}", name.unwrap_or_default())
 }
 

@@ -39,13 +39,9 @@ impl<'g> Channels<'g> {
             _ => return None,
         };
         let bias = operator.attr("bias").is_none_or(|bias| bias.is_present() && bias.shape() == [count]);
-        (is_plain && bias && weight.is_present() && weight.elem_count() > 0).then_some(Self {
-            operator,
-            weight,
-            groups,
-            product,
-            count,
-        })
+        // The scales of quantised weights are an attribute of their own.
+        let has_numbers = weight.dtype().is_float() && weight.is_present() && weight.elem_count() > 0;
+        (is_plain && bias && has_numbers).then_some(Self { operator, weight, groups, product, count })
     }
 
     /// The output's channel axis, counted from the end; 1 is the last axis.

@@ -2,6 +2,7 @@
 //!
 //! | pass | replacement |
 //! |---|---|
+//! | `quantized_pairs` | quantising, dequantising → fake quantisation; twice the same → once |
 //! | `own_weights` | functional operator + constants → module |
 //! | `product_to_linear` | product with a constant matrix, plus a constant → `nn.Linear` |
 //! | `linear_in_place` | reshape, `nn.Linear`, reshape back → `nn.Linear` |
@@ -33,6 +34,7 @@ mod linear;
 mod norm;
 mod own_weights;
 mod padding;
+mod quantized_pairs;
 mod scale;
 mod siblings;
 mod site;
@@ -41,6 +43,7 @@ mod testing;
 mod weights;
 
 use super::Pass;
+pub(super) use quantized_pairs::QUANTIZED_PAIRS;
 use std::sync::Arc;
 
 /// The fusions that recognise spelled-out operators, in order.

@@ -49,6 +49,9 @@ fn every_subcommand_takes_a_plan() {
         (&planned["plan"]["model"], &planned["plan"]["format"]),
         (&json!("digits.pnnx.param"), &json!(2))
     );
+    for key in ["weight_bytes", "packed_bytes"] {
+        assert_eq!(planned["memory"][key], inspected["totals"][key], "{key}");
+    }
     assert_eq!(ixion(["plan", "digits/digits.pnnx.param", "--json"]).json()["plan"], json!(null));
     let text = folder.path().join("again.param");
     ixion(["convert", &path, "--param", text.to_str().unwrap()]).fine();
@@ -74,6 +77,7 @@ fn a_saved_plan_as_a_table() {
     exactly(|| {
         let mut settings = insta::Settings::clone_current();
         settings.add_filter(r"by Ixion .*", "by Ixion [version], [size]");
+        settings.add_filter(r"(?m)^packed .*\n", "");
         settings.bind(|| assert_snapshot!(ixion(["plan", path]).fine()));
     });
 }

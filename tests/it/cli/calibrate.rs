@@ -45,7 +45,7 @@ fn layers_that_stay_in_floats_are_listed_with_the_reason() {
     let whole = ["--precision", "int8", "--scales", &scales, "--layouts", "narrowest"];
     let [a, b, c, d, e, f] = whole;
     let planned = ixion(["plan", DIGITS, "--json", a, b, c, d, e, f]).json();
-    let wanted = json!([{ "operator": first, "reason": "no scale", "candidate": null }]);
+    let wanted = json!([{ "operator": first, "reason": "kept in f32", "candidate": null }]);
     assert_eq!(planned["not_int8"], wanted);
     let shown = ixion(["plan", DIGITS, a, b, c, d, e, f]).fine();
     assert!(shown.contains("why it is not int8") && shown.contains("keeps it in f32"), "{shown}");
@@ -109,6 +109,33 @@ fn int8_and_scales_need_each_other() {
         }
     }
     assert!(!Path::new(&plan).exists());
+}
+
+#[test]
+fn names_that_the_model_lacks_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let scales = text(&folder.path().join("digits.json"));
+    ixion(["calibrate", DIGITS, "--inputs", "digits/calibration", "-o", &scales]).fine();
+    let found: Value = serde_json::from_slice(&std::fs::read(&scales).unwrap()).unwrap();
+    let error = |changed: Value| {
+        std::fs::write(&scales, changed.to_string()).unwrap();
+        ixion(["plan", DIGITS, "--precision", "int8", "--scales", &scales]).error(2, folder.path())
+    };
+    let mut renamed = found.clone();
+    let all = renamed["scales"].as_object_mut().unwrap();
+    let name = all.keys().max_by_key(|name| name.len()).unwrap().clone();
+    let scale = all.remove(&name).unwrap();
+    all.insert(format!("{name}_"), scale);
+    let wanted = format!("digits.json: the model has no operand `{name}_`; did you mean `{name}`?");
+    let said = error(renamed);
+    assert!(said.contains(&wanted), "{said}");
+    let mut kept = found;
+    kept["keep_f32"] = json!(["no_such_operator"]);
+    let said = error(kept);
+    assert!(
+        said.contains("the model has no operator `no_such_operator`; run `ixion calibrate` again"),
+        "{said}"
+    );
 }
 
 #[test]

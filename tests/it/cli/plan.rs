@@ -87,8 +87,11 @@ fn tactics_that_round_too_much_are_listed_with_what_they_would_save() {
     let left_out = inexact(["plan", unet, "--json", "--layouts=cheapest"]);
     let saves = |it: &serde_json::Value| it["saves_nanoseconds"].as_f64().unwrap() > 0.0;
     assert!(left_out.iter().any(saves), "{left_out:?}");
+    // The smaller tiles are left out in the last layers alone.
+    let known = [(json!("winograd-4x4"), json!(2.4)), (json!("winograd-6x6"), json!(10.0))];
     for it in &left_out {
-        assert_eq!((&it["candidate"]["tactic"], &it["rounding"]), (&json!("winograd-6x6"), &json!(10.0)));
+        let found = (it["candidate"]["tactic"].clone(), it["rounding"].clone());
+        assert!(known.contains(&found), "{found:?}");
     }
     assert!(inexact(["plan", unet, "--json", "--fast"]).is_empty());
 }

@@ -1,7 +1,7 @@
 //! Dense convolution with blocked output channels, each of which sees all channels of its group: products with packed
 //! weights. The input values that a window sees are read in place.
 
-use super::BlockedShape;
+use super::{BlockedShape, Window};
 use crate::isa::isa_for;
 use crate::packed::{Factors, Packing, Panels, Size, SumEpilogue, Target, multiply, round};
 use crate::parallel::for_each_chunk;
@@ -30,6 +30,17 @@ impl DenseMethod {
     /// The number of adjacent words per pixel of the input.
     fn input_block(self) -> usize {
         self.packing.count(self.blocking.input_block())
+    }
+
+    /// Returns true if the input needs neither padding nor conversion.
+    fn reads_in_place(self, shape: &BlockedShape) -> bool {
+        self.packing == Packing::F32 && shape.padded_lens() == shape.lens
+    }
+
+    /// The number of words of a row of all channels, with its padding.
+    fn padded_line(self, shape: &BlockedShape) -> usize {
+        let planes = shape.channels.div_ceil(self.blocking.input_block());
+        [planes, shape.padded_lens()[1], self.input_block()].into_iter().fold(1, usize::saturating_mul)
     }
 
     /// Returns true if there is a kernel. Pairs consist of channels of one block, so the number of channels must be even.
@@ -120,6 +131,35 @@ impl DenseWeights {
     }
 }
 
+/// The rows of the output that are computed at a time, and the rows of the padded sample that they see: all of them if they
+/// are read in place, or take no more than `room` bytes.
+fn band(shape: &BlockedShape, method: DenseMethod, room: usize) -> [usize; 2] {
+    let (rows, height, window) = (shape.outputs()[0].max(1), shape.padded_lens()[0], shape.windows[0]);
+    let seen = room / method.padded_line(shape).saturating_mul(size_of::<f32>()).max(1);
+    if method.reads_in_place(shape) || seen >= height {
+        return [rows, height];
+    }
+    let (stride, reach) = (window.stride.max(1), reach(window));
+    let most = seen.saturating_sub(reach) / stride + 1;
+    let band = rows.div_ceil(rows.div_ceil(most));
+    [band, (band - 1) * stride + reach]
+}
+
+/// The number of elements from the first to the last that a window looks at.
+fn reach(window: Window) -> usize {
+    window.dilation * window.kernel.saturating_sub(1) + 1
+}
+
+/// The words of scratch memory for the rows that a band sees. Smaller samples may have longer bands, for which it suffices too.
+fn scratch(shape: &BlockedShape, method: DenseMethod, room: usize) -> usize {
+    if method.reads_in_place(shape) {
+        return 0;
+    }
+    let (line, height) = (method.padded_line(shape), shape.padded_lens()[0]);
+    let least = line.saturating_mul(reach(shape.windows[0]));
+    line.saturating_mul(height).min(least.max(room / size_of::<f32>()))
+}
+
 /// The order in which the C×K weights of an output are multiplied: block by block, and within a block all channels of one
 /// tap after the other.
 fn order(channels: usize, taps: usize, block: usize) -> Vec<usize> {
@@ -131,13 +171,21 @@ fn order(channels: usize, taps: usize, block: usize) -> Vec<usize> {
     order
 }
 
+/// Bytes of a padded sample that stay in the second-level cache until they have been multiplied.
+const CACHED: usize = 512 << 10;
+
 /// A convolution of one shape.
 #[derive(Debug)]
 pub struct DenseConv {
     shape: BlockedShape,
     method: DenseMethod,
-    /// The offsets of the pieces of a padded sample that a window sees, their length, and the number and length of
-    /// shorter last pieces, all in words.
+    /// The rows of the output that are computed at a time, and the rows of the padded sample that they see.
+    band: usize,
+    height: usize,
+    /// The words of scratch memory.
+    scratch: usize,
+    /// The offsets of the pieces of these rows that a window sees, their length, and the number and length of shorter last
+    /// pieces, all in words.
     pieces: Vec<usize>,
     piece: usize,
     last: (usize, usize),
@@ -146,9 +194,20 @@ pub struct DenseConv {
 impl DenseConv {
     /// Prepares everything that depends on the size of the planes.
     pub fn new(shape: BlockedShape, method: DenseMethod) -> Self {
+        // The weights are read again for each band of rows.
+        let channels = shape.channels / shape.groups.max(1);
+        let weights = [channels, shape.out_channels, shape.taps(), size_of::<f32>()];
+        let weights = weights.into_iter().fold(1, usize::saturating_mul);
+        Self::in_bands(shape, method, weights.max(CACHED))
+    }
+
+    /// As [`DenseConv::new`], with no more than `room` bytes of the padded sample at a time, unless a single row of the output
+    /// sees more.
+    pub(super) fn in_bands(shape: BlockedShape, method: DenseMethod, room: usize) -> Self {
         let (block, channels) = (method.input_block(), shape.channels / shape.groups.max(1));
         let channels = method.packing.count(channels);
-        let [height, width] = shape.padded_lens();
+        let ([band, height], scratch) = (band(&shape, method, room), scratch(&shape, method, room));
+        let width = shape.padded_lens()[1];
         let [high, wide] = shape.windows;
         // In a plain input, the taps of a row form one piece if they are adjacent.
         let is_row_a_piece = block == 1 && wide.dilation == 1;
@@ -162,24 +221,13 @@ impl DenseConv {
         }
         let (piece, rest) = (if is_row_a_piece { wide.kernel } else { block }, channels % block);
         let last = if rest > 0 { (shape.taps(), rest) } else { (0, 0) };
-        Self { shape, method, pieces, piece, last }
+        Self { shape, method, band, height, scratch, pieces, piece, last }
     }
 
-    /// The number of elements of scratch memory that [`DenseConv::run`] needs: for a sample that is padded or converted
-    /// to pairs, and 0 if the input is read in place.
+    /// The number of elements of scratch memory that [`DenseConv::run`] needs for inputs of this size and for all smaller ones:
+    /// for rows that are padded or converted to pairs, and 0 if the input is read in place.
     pub fn scratch(&self) -> usize {
-        let lens = self.shape.padded_lens();
-        if self.reads_in_place() {
-            return 0;
-        }
-        let block = self.method.input_block();
-        let planes = self.shape.channels.div_ceil(self.method.blocking.input_block());
-        [planes, lens[0], lens[1], block].into_iter().fold(1, usize::saturating_mul)
-    }
-
-    /// Returns true if the input needs neither padding nor conversion.
-    fn reads_in_place(&self) -> bool {
-        self.method.packing == Packing::F32 && self.shape.padded_lens() == self.shape.lens
+        self.scratch
     }
 
     /// Convolves one sample.
@@ -212,52 +260,64 @@ impl DenseConv {
         );
         let (block, input_block) = (self.method.blocking.block, self.method.input_block());
         let [rows, columns] = self.shape.outputs();
-        let [height, width] = self.shape.padded_lens();
-        let data = if self.reads_in_place() { input } else { self.padded(input, scratch, limits)? };
+        let (height, width) = (self.height, self.shape.padded_lens()[1]);
         let [high, wide] = self.shape.windows;
         let (groups, plane) = (self.shape.groups, rows * columns * block);
         let group_planes = self.shape.channels / groups.max(1) / self.method.blocking.input_block();
         let row = wide.stride * input_block;
         // If the convolution is pointwise and has no stride, all rows of a plane form one line.
         let is_flat = self.shape.taps() == 1 && high.stride == 1 && wide.stride == 1;
-        let size = match is_flat {
-            true => Size { lines: 1, rows: rows * columns },
-            false => Size { lines: rows, rows: columns },
-        };
         let target = Target { row: block, line: columns * block, panel: plane, last: block };
-        for (group, panels) in weights.panels.iter().enumerate() {
-            let factors = Factors {
-                data: &data[group * group_planes * height * width * input_block..],
-                pieces: &self.pieces,
-                piece: self.piece,
-                last: self.last,
-                row,
-                line: high.stride * width * input_block,
+        for first in (0..rows).step_by(self.band) {
+            let data = match self.method.reads_in_place(&self.shape) {
+                true => input,
+                false => self.padded(input, first * high.stride, scratch, limits)?,
             };
-            let at = group * panels.count() * plane;
-            let epilogue = SumEpilogue {
-                first: epilogue.first + at,
-                added: epilogue.added.map(|added| &added[at..]),
-                ..*epilogue
+            let count = self.band.min(rows - first);
+            let size = match is_flat {
+                true => Size { lines: 1, rows: count * columns },
+                false => Size { lines: count, rows: columns },
             };
-            multiply(panels, &factors, size, (&mut output[at..], target), &epilogue, limits)?;
+            for (group, panels) in weights.panels.iter().enumerate() {
+                let factors = Factors {
+                    data: &data[group * group_planes * height * width * input_block..],
+                    pieces: &self.pieces,
+                    piece: self.piece,
+                    last: self.last,
+                    row,
+                    line: high.stride * width * input_block,
+                };
+                let at = group * panels.count() * plane + first * columns * block;
+                let epilogue = SumEpilogue {
+                    first: epilogue.first + at,
+                    added: epilogue.added.map(|added| &added[at..]),
+                    ..*epilogue
+                };
+                multiply(panels, &factors, size, (&mut output[at..], target), &epilogue, limits)?;
+            }
         }
         Ok(())
     }
 
-    /// The sample with zero padding, in words.
-    fn padded<'a>(&self, input: &[f32], scratch: &'a mut [f32], limits: &Limits) -> Result<&'a [f32]> {
+    /// The rows of the sample with zero padding that a band sees, from row `start` on, in words.
+    fn padded<'a>(
+        &self,
+        input: &[f32],
+        start: usize,
+        scratch: &'a mut [f32],
+        limits: &Limits,
+    ) -> Result<&'a [f32]> {
         let (block, [height, width]) = (self.method.input_block(), self.shape.lens);
-        let [padded_height, padded_width] = self.shape.padded_lens();
+        let (padded_height, padded_width) = (self.height, self.shape.padded_lens()[1]);
         let (line, padded_line) = (width * block, padded_width * block);
         let numbers = line * self.method.packing.numbers();
         let [top, left] = self.shape.windows.map(|window| window.pad_before);
-        let scratch = &mut scratch[..self.scratch()];
-        for_each_chunk(scratch, padded_height * padded_line, &|start, padded: &mut [f32]| -> Result<()> {
+        let scratch = &mut scratch[..self.method.padded_line(&self.shape) * self.height];
+        for_each_chunk(scratch, padded_height * padded_line, &|at, padded: &mut [f32]| -> Result<()> {
             limits.check_deadline()?;
-            let plane = start / (padded_height * padded_line);
+            let plane = at / (padded_height * padded_line);
             for (row, padded) in padded.chunks_exact_mut(padded_line).enumerate() {
-                match row.checked_sub(top).filter(|&row| row < height) {
+                match (start + row).checked_sub(top).filter(|&row| row < height) {
                     Some(row) => {
                         let source = &input[(plane * height + row) * numbers..][..numbers];
                         padded[..left * block].fill(0.0);

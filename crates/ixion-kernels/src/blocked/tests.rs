@@ -1,12 +1,24 @@
 use super::*;
+use crate::elementwise::ApplyEpilogue;
 use crate::naive;
 use crate::packed::{Packing, SumEpilogue};
 use crate::parallel::tests::on_threads;
 use crate::reformat::{Cut, reformat};
 use crate::testing::integer_noise;
-use ixion_tensor::Limits;
+use ixion_tensor::{Limits, Result};
 use ndarray::Ix4;
 use proptest::prelude::*;
+
+/// Adds a number that depends on the position of a result.
+#[derive(Debug)]
+struct AddPosition;
+
+impl ApplyEpilogue<f32> for AddPosition {
+    fn apply(&self, start: usize, piece: &mut [f32]) -> Result<()> {
+        piece.iter_mut().enumerate().for_each(|(index, x)| *x += ((start + index) % 7) as f32);
+        Ok(())
+    }
+}
 
 /// A layout with blocked channels, or a plain one.
 fn cut(len: usize, inner: usize, block: Option<usize>) -> Cut {
@@ -72,9 +84,20 @@ fn convolved(
         }
         false => {
             let ordered = DenseWeights::new(shape, weights, method)?;
-            let conv = DenseConv::new(shape.clone(), method);
-            let mut scratch = vec![f32::NAN; conv.scratch()];
-            conv.run(input, &ordered, &mut output, &mut scratch, &SumEpilogue::NONE, &limits).unwrap();
+            let added: Vec<f32> = (0..output.len()).map(|at| (at % 5) as f32).collect();
+            let mut run = |room: usize, epilogue: &SumEpilogue<'_>| {
+                let conv = DenseConv::in_bands(shape.clone(), method, room);
+                let mut scratch = vec![f32::NAN; conv.scratch()];
+                output.fill(7.0);
+                conv.run(input, &ordered, &mut output, &mut scratch, epilogue, &limits).unwrap();
+                output.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+            };
+            let with_all =
+                SumEpilogue { added: Some(&added), elementwise: Some(&AddPosition), ..SumEpilogue::NONE };
+            for epilogue in [with_all, SumEpilogue::NONE] {
+                let [whole, few_rows, single_rows] = [1 << 20, 5 << 10, 0].map(|room| run(room, &epilogue));
+                assert!(few_rows == whole && single_rows == whole);
+            }
         }
     }
     Some(output)
@@ -92,7 +115,7 @@ fn window() -> impl Strategy<Value = Window> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::testing::cases(128))]
     #[test]
     fn it_equals_the_naive_convolution(
         channels in 1usize..20, others in 1usize..40, is_depthwise: bool, with_bias: bool,
@@ -113,6 +136,22 @@ proptest! {
         let shape = BlockedShape { channels, out_channels, groups, lens, windows };
         prop_assume!(shape.outputs().iter().all(|&len| len > 0));
         check(&shape, block, true);
+    }
+}
+
+proptest! {
+    #[test]
+    fn scratch_memory_suffices_for_smaller_inputs(
+        channels in 1usize..40, windows in [window(), window()], room in 0usize..20_000, is_input_blocked: bool,
+        lens in [1usize..60, 1usize..60], more in [0usize..20, 0usize..20],
+    ) {
+        let blocking = Blocking { block: 8, is_input_blocked };
+        let method = DenseMethod { blocking, packing: Packing::F32 };
+        let scratch = |lens: [usize; 2]| {
+            let shape = BlockedShape { channels, out_channels: 8, groups: 1, lens, windows };
+            DenseConv::in_bands(shape, method, room).scratch()
+        };
+        prop_assert!(scratch(lens) <= scratch([lens[0] + more[0], lens[1] + more[1]]));
     }
 }
 

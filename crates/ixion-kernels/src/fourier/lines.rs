@@ -137,6 +137,40 @@ pub fn transform<T: Real>(
     Ok(())
 }
 
+/// Computes lines from others, as many and in the same places: `compute` writes rows of results, which begin a number of elements
+/// apart, from rows of values. The results are written into an axis of length `len`.
+fn convert<E, F>(
+    (values, from): (&[E], Lines),
+    (results, to, len): (&mut [F], Lines, usize),
+    compute: impl Fn(&[E], &mut [F], usize) + Sync,
+    limits: &Limits,
+) -> Done
+where
+    E: Copy + Default + Send + Sync,
+    F: Copy + Default + Send + Sync,
+{
+    if from.inner == 1 {
+        return for_each_chunk(results, SHARE.div_ceil(from.len.max(to.len)) * len, &|start, results| {
+            limits.check_deadline()?;
+            compute(&values[start / len * from.len..], results, len);
+            Ok(())
+        });
+    }
+    let mut rows = vec![F::default(); to.count() * to.len];
+    let blocks = values.chunks_exact(from.block()).zip(results.chunks_exact_mut(len * to.inner));
+    for (values, results) in blocks {
+        for_each_chunk(&mut rows, LANES * to.len, &|start, rows: &mut [F]| -> Done {
+            limits.check_deadline()?;
+            let mut gathered = vec![E::default(); rows.len() / to.len * from.len];
+            gather(values, from, start / to.len, &mut gathered);
+            compute(&gathered, rows, to.len);
+            Ok(())
+        })?;
+        scatter(&rows, to, &mut results[..to.block()], limits)?;
+    }
+    Ok(())
+}
+
 /// Writes the spectra of real lines, without any scaling: the first half of each, ⌊n/2⌋ + 1 elements for n, into an axis of
 /// length `len`. Further elements of the axis are left as they are.
 ///
@@ -156,33 +190,13 @@ pub fn spectra<T: Real>(
         return Ok(());
     }
     let (plan, half) = (RealPlan::<T>::new(lines.len, direction), lines.len / 2 + 1);
-    if lines.inner == 1 {
-        return for_each_chunk(spectra, SHARE.div_ceil(lines.len) * len, &|start, spectra| {
-            limits.check_deadline()?;
-            let mut scratch = zeros::<T>(plan.scratch());
-            let rows = values[start / len * lines.len..].chunks_exact(lines.len);
-            for (row, spectrum) in rows.zip(spectra.chunks_exact_mut(len)) {
-                plan.spectrum(row, &mut spectrum[..half], &mut scratch);
-            }
-            Ok(())
-        });
-    }
-    let mut rows = zeros::<T>(lines.count() * half);
-    let blocks = values.chunks_exact(lines.block()).zip(spectra.chunks_exact_mut(len * lines.inner));
-    for (values, spectra) in blocks {
-        for_each_chunk(&mut rows, LANES * half, &|start, rows: &mut [Complex<T>]| -> Done {
-            limits.check_deadline()?;
-            let mut scratch = zeros::<T>(plan.scratch());
-            let mut signals = vec![T::zero(); rows.len() / half * lines.len];
-            gather(values, lines, start / half, &mut signals);
-            for (row, spectrum) in signals.chunks_exact(lines.len).zip(rows.chunks_exact_mut(half)) {
-                plan.spectrum(row, spectrum, &mut scratch);
-            }
-            Ok(())
-        })?;
-        scatter(&rows, Lines { len: half, ..lines }, &mut spectra[..half * lines.inner], limits)?;
-    }
-    Ok(())
+    let compute = |rows: &[T], spectra: &mut [Complex<T>], step: usize| {
+        let mut scratch = zeros::<T>(plan.scratch());
+        for (row, spectrum) in rows.chunks_exact(lines.len).zip(spectra.chunks_exact_mut(step)) {
+            plan.spectrum(row, &mut spectrum[..half], &mut scratch);
+        }
+    };
+    convert((values, lines), (spectra, Lines { len: half, ..lines }, len), compute, limits)
 }
 
 /// Writes the real lines of which `spectra` has the first halves, without any scaling.
@@ -200,34 +214,13 @@ pub fn signals<T: Real>(
         return Ok(());
     }
     let (plan, half) = (RealPlan::<T>::new(lines.len, direction), lines.len / 2 + 1);
-    if lines.inner == 1 {
-        return for_each_chunk(values, SHARE.div_ceil(lines.len) * lines.len, &|start, values| {
-            limits.check_deadline()?;
-            let mut scratch = zeros::<T>(plan.scratch());
-            let spectra = spectra[start / lines.len * half..].chunks_exact(half);
-            for (spectrum, row) in spectra.zip(values.chunks_exact_mut(lines.len)) {
-                plan.signal(spectrum, row, &mut scratch);
-            }
-            Ok(())
-        });
-    }
-    let shorter = Lines { len: half, ..lines };
-    let mut rows = vec![T::zero(); lines.count() * lines.len];
-    let blocks = spectra.chunks_exact(shorter.block()).zip(values.chunks_exact_mut(lines.block()));
-    for (spectra, values) in blocks {
-        for_each_chunk(&mut rows, LANES * lines.len, &|start, rows: &mut [T]| -> Done {
-            limits.check_deadline()?;
-            let mut scratch = zeros::<T>(plan.scratch());
-            let mut halves = zeros::<T>(rows.len() / lines.len * half);
-            gather(spectra, shorter, start / lines.len, &mut halves);
-            for (spectrum, row) in halves.chunks_exact(half).zip(rows.chunks_exact_mut(lines.len)) {
-                plan.signal(spectrum, row, &mut scratch);
-            }
-            Ok(())
-        })?;
-        scatter(&rows, lines, values, limits)?;
-    }
-    Ok(())
+    let compute = |halves: &[Complex<T>], rows: &mut [T], step: usize| {
+        let mut scratch = zeros::<T>(plan.scratch());
+        for (spectrum, row) in halves.chunks_exact(half).zip(rows.chunks_exact_mut(step)) {
+            plan.signal(spectrum, row, &mut scratch);
+        }
+    };
+    convert((spectra, Lines { len: half, ..lines }), (values, lines, lines.len), compute, limits)
 }
 
 /// Extends the spectra of real arrays from the first half of the last axis to all of it. An element is the conjugate of that

@@ -31,6 +31,11 @@ pub trait Real: Float + FftNum {
     /// Calls `work` with the plans that this thread keeps.
     #[doc(hidden)]
     fn with_kept<R>(work: impl FnOnce(&mut Kept<Self>) -> R) -> R;
+
+    /// Plans a transform. This is where all of `rustfft` is compiled for the type: here once, and not in each crate that uses
+    /// transforms.
+    #[doc(hidden)]
+    fn planned(len: usize, direction: FftDirection) -> Arc<dyn Fft<Self>>;
 }
 
 macro_rules! reals {
@@ -42,6 +47,11 @@ macro_rules! reals {
         impl Real for $real {
             fn with_kept<R>(work: impl FnOnce(&mut Kept<Self>) -> R) -> R {
                 $kept.with_borrow_mut(work)
+            }
+
+            #[inline(never)]
+            fn planned(len: usize, direction: FftDirection) -> Arc<dyn Fft<Self>> {
+                FftPlanner::new().plan_fft(len, direction)
             }
         }
     )*};
@@ -99,7 +109,7 @@ impl<T: Real> Plan<T> {
             Direction::Forward => FftDirection::Forward,
             Direction::Inverse => FftDirection::Inverse,
         };
-        let make = || FftPlanner::new().plan_fft(len, towards);
+        let make = || T::planned(len, towards);
         Self { fft: T::with_kept(|kept| recent(&mut kept.plans, (len, direction), make)) }
     }
 

@@ -49,7 +49,7 @@ pub use norm::{local_response_norm, root_mean_square, standardize};
 pub use order::{fill, flatten, reshape};
 pub use pad::{PadMode, pad, pad_constant, pad_source};
 pub use pool::{Divisor, adaptive_avg_pool, adaptive_max_pool, adaptive_range, avg_pool, lp_pool, max_pool};
-pub use quantized::{int8_conv2d, int8_linear, int8_matmul};
+pub use quantized::{int8_conv2d, int8_linear, int8_matmul, int8_pairs};
 pub use recurrent::recurrent;
 pub use reduce::{arg_max, arg_min, log_sum_exp, norm, product, sum, variance};
 pub use regions::{RegionAlign, Samples, between, region_align};

@@ -1,8 +1,8 @@
 //! Convolutions and matrix products of quantised values.
 
-use crate::quantization::{ChannelStep, quantize, quantize_channel};
+use crate::quantization::{ChannelStep, dequantize, quantize, quantize_channel};
 use crate::window::Window;
-use ndarray::{Array2, Array4, ArrayView2, ArrayView4};
+use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView3, ArrayView4, Zip};
 
 /// The exact sums of a convolution of quantised values N×C×H×W with quantised weights O×(C/groups)×h×w. All zero points
 /// are 0.
@@ -27,6 +27,20 @@ pub fn int8_conv2d(
         }
         sum
     })
+}
+
+/// A function of the elements of two quantised tensors, the second of which is broadcast to the shape of the first.
+///
+/// # Panics
+/// Panics if it cannot be broadcast.
+pub fn int8_pairs(
+    [a, b]: [ArrayView3<'_, i8>; 2],
+    scales: [f32; 2],
+    of: impl Fn(f32, f32) -> f32,
+    out_scale: f32,
+) -> Array3<i8> {
+    let number = |a: i8, b: i8| of(dequantize(a, scales[0]), dequantize(b, scales[1]));
+    Zip::from(a).and_broadcast(b).map_collect(|&a, &b| quantize(number(a, b), out_scale))
 }
 
 // ANCHOR: int8_matmul

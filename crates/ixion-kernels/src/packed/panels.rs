@@ -62,14 +62,30 @@ impl Panels {
         weight: impl Fn(usize, usize) -> f32,
         bias: impl Fn(usize) -> f32,
     ) -> Self {
-        assert!(isa.is_supported(), "the processor must support the instructions of the panels");
-        let (lanes, lens) = (isa.lanes(), lens(isa, outputs, depth));
-        let mut lines = vec![Line([0.0; LINE]); (lens[0].saturating_add(lens[1])) / LINE];
-        let (weights, biases) = numbers_mut(&mut lines).split_at_mut(lens[0]);
+        let mut panels = Self::zeroed(isa, outputs, depth);
+        panels.pack(0..outputs, weight);
+        let (_, biases) = panels.parts_mut();
         biases.iter_mut().zip(0..outputs).for_each(|(number, output)| *number = bias(output));
-        let panels = weights.chunks_exact_mut(lanes.saturating_mul(depth).max(1));
-        for (panel, vectors) in panels.take(outputs.div_ceil(lanes)).enumerate() {
-            let outputs = panel * lanes..((panel + 1) * lanes).min(outputs);
+        panels
+    }
+
+    /// Panels whose weights and biases are all 0, for weights that are packed [in parts](Panels::pack).
+    ///
+    /// # Panics
+    /// Panics if the processor does not support the instruction set.
+    pub(crate) fn zeroed(isa: Isa, outputs: usize, depth: usize) -> Self {
+        assert!(isa.is_supported(), "the processor must support the instructions of the panels");
+        let lines = vec![Line([0.0; LINE]); Self::len(isa, outputs, depth) / LINE];
+        Self { isa, packing: Packing::F32, outputs, depth, numbers: Numbers::Packed(lines) }
+    }
+
+    /// Packs `weight(output, k)` for some of the outputs, from the first one of a panel on.
+    pub(crate) fn pack(&mut self, outputs: Range<usize>, weight: impl Fn(usize, usize) -> f32) {
+        let (lanes, depth, end) = (self.lanes(), self.depth, outputs.end.min(self.outputs));
+        let (weights, _) = self.parts_mut();
+        let panels = weights.chunks_exact_mut(lanes.saturating_mul(depth).max(1)).skip(outputs.start / lanes);
+        for (vectors, first) in panels.zip((outputs.start..end).step_by(lanes)) {
+            let outputs = first..(first + lanes).min(end);
             for (k, vector) in vectors.chunks_exact_mut(lanes).enumerate() {
                 vector
                     .iter_mut()
@@ -77,7 +93,6 @@ impl Panels {
                     .for_each(|(number, output)| *number = weight(output, k));
             }
         }
-        Self { isa, packing: Packing::F32, outputs, depth, numbers: Numbers::Packed(lines) }
     }
 
     /// As [`Panels::new`], with weights that are [rounded to pairs](Packing::Bf16Pairs).
@@ -175,6 +190,15 @@ impl Panels {
         let (weights, biases) = self.numbers().split_at(weights);
         let Self { isa, packing, outputs, depth, .. } = *self;
         PanelsView { isa, packing, outputs, depth, weights, biases: Some(biases) }
+    }
+
+    /// The weights and the biases of packed panels; nothing of stored ones, which are never written.
+    fn parts_mut(&mut self) -> (&mut [f32], &mut [f32]) {
+        let [weights, _] = lens(self.isa, self.outputs, self.depth);
+        match &mut self.numbers {
+            Numbers::Packed(lines) => numbers_mut(lines).split_at_mut(weights),
+            Numbers::Stored(_) => (&mut [], &mut []),
+        }
     }
 
     /// The instruction set that the weights are packed for.

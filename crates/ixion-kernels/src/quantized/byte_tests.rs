@@ -1,8 +1,8 @@
 //! Every kind of kernel against the naive convolution.
 
+use super::arms::Kind;
 use super::bytes::{Bytes, Outputs, ZeroPoint};
 use super::dense::{ByteConv, multiply_bytes};
-use super::dots::Kind;
 use super::finish::{Added, Finish};
 use super::weights::{BytePanels, ByteWeights, ChannelFactors, MAX_DEPTH, PanelKind};
 use crate::blocked::BlockedShape;
@@ -14,6 +14,7 @@ use ixion_tensor::Limits;
 use ndarray::Array4;
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Pseudo-random bytes.
 fn noise(count: usize, seed: usize) -> Vec<i8> {
@@ -229,17 +230,104 @@ proptest! {
             lens: [1, rows],
             windows: [point; 2],
         };
-        let problem = Problem::new(shape, 1, true, seed);
-        let weights = problem.weights();
+        let problem = Problem::new(shape.clone(), 1, true, seed);
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
         let want = problem.reals(&Finish::NONE, None);
-        let (alone, pooled) = on_threads(&[threads], || {
-            let mut output = vec![9.0f32; rows * outputs];
-            let (input, target) = (Bytes::from(&problem.input[..]), Outputs::F32(&mut output));
-            multiply_bytes(rows, input, &weights, &Finish::NONE, target, &Limits::default()).unwrap();
-            output
+        for kind in Kind::supported() {
+            let (alone, pooled) = on_threads(&[threads], || {
+                let (mut output, limits) = (vec![9.0f32; rows * outputs], Limits::default());
+                let (input, target) = (Bytes::from(&problem.input[..]), Outputs::F32(&mut output));
+                conv.run_as(kind, input, &weights, &Finish::NONE, target, &limits).unwrap();
+                output
+            });
+            prop_assert_eq!(&alone, &pooled[0]);
+            prop_assert_eq!(&alone, &want, "{:?}", kind);
+        }
+    }
+
+    /// A function gets the numbers of many tiles at a time, and each number once.
+    #[test]
+    fn functions_of_many_tiles_equal_the_naive_ones(
+        lens in [1usize..4, 1usize..130],
+        (depth, outputs, kernel) in (1usize..9, 1usize..150, 1usize..4),
+        (is_depthwise, has_added, threads) in (any::<bool>(), any::<bool>(), 1usize..5),
+        seed: usize,
+    ) {
+        let window = Window { kernel, stride: 1, dilation: 1, pad_before: kernel - 1, pad_after: 0 };
+        let (channels, groups) = if is_depthwise { (outputs, outputs) } else { (depth, 1) };
+        let shape = BlockedShape { channels, out_channels: outputs, groups, lens, windows: [window; 2] };
+        let problem = Problem::new(shape.clone(), 1, true, seed);
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
+        let len = conv.sample()[1];
+        let values = noise(len, seed ^ 2);
+        let added = Added { values: Bytes::from(&values[..]), scale: 0.3, zero_point: 3 };
+        let added = has_added.then_some(added);
+        let finish = Finish { added, function: Some(&double), inverse: 0.3, ..Finish::NONE };
+        let want = problem.reals(&finish, Some(&values));
+        let want: Vec<i8> = want.iter().map(|&x| finish.quantized(x) as i8).collect();
+        let seen = AtomicUsize::new(0);
+        let counting = |numbers: &mut [f32]| {
+            seen.fetch_add(numbers.len(), Ordering::Relaxed);
+            double(numbers);
+        };
+        let finish = Finish { function: Some(&counting), ..finish };
+        for kind in Kind::supported() {
+            let (alone, pooled) = on_threads(&[threads], || {
+                seen.store(0, Ordering::Relaxed);
+                let (mut output, limits) = (vec![9i8; len], Limits::default());
+                let (input, target) = (Bytes::from(&problem.input[..]), Outputs::I8(&mut output));
+                conv.run_as(kind, input, &weights, &finish, target, &limits).unwrap();
+                (output, seen.load(Ordering::Relaxed))
+            });
+            prop_assert_eq!(&alone, &pooled[0]);
+            prop_assert_eq!(alone.1, len);
+            prop_assert_eq!(&alone.0, &want, "{:?}", kind);
+        }
+    }
+
+    /// Sums of pairs of products may be larger than 16 bits. The range of the bytes decides which pairs are computed separately.
+    /// Unsigned bytes of points with whole fours of channels are multiplied where they are.
+    #[test]
+    fn extreme_products_equal_the_naive_ones(
+        (rows, depth, outputs) in (1usize..40, prop_oneof![1usize..80, (1usize..20).prop_map(|fours| 4 * fours)], 1usize..40),
+        [low, high] in prop::sample::select(vec![[0u8, 255], [0, 127], [128, 255], [0, 0], [255, 255], [70, 190], [3, 131]]),
+        (kernel, is_signed, weights) in (prop_oneof![Just(1usize), 1usize..4], any::<bool>(), 0usize..5),
+        seed: usize,
+    ) {
+        let [window, point] = [kernel, 1].map(|kernel| Window {
+            kernel,
+            stride: 1,
+            dilation: 1,
+            pad_before: kernel - 1,
+            pad_after: 0,
         });
-        prop_assert_eq!(&alone, &pooled[0]);
-        prop_assert_eq!(alone, want);
+        let windows = [point, window];
+        let shape = BlockedShape { channels: depth, out_channels: outputs, groups: 1, lens: [1, rows], windows };
+        let mut problem = Problem::new(shape.clone(), 1, is_signed, seed);
+        for byte in &mut problem.input {
+            let unsigned = byte.cast_unsigned();
+            *byte = [low, high, unsigned.clamp(low, high)][usize::from(unsigned % 3)].cast_signed();
+        }
+        for (at, weight) in problem.weights.iter_mut().enumerate() {
+            *weight = match weights {
+                0 => i8::MIN,
+                1 => i8::MAX,
+                2 if at % 2 == 0 => i8::MAX,
+                2 => i8::MIN,
+                3 if at % 29 < 2 => i8::MAX,
+                3 => *weight / 8,
+                _ => *weight,
+            };
+        }
+        let (conv, weights) = (ByteConv::new(shape), problem.weights());
+        let want = problem.reals(&Finish::NONE, None);
+        let input = unsigned(&problem.input);
+        let input = if is_signed { Bytes::from(&problem.input[..]) } else { Bytes::from(&input[..]) };
+        for kind in Kind::supported() {
+            let (mut output, limits) = (vec![9.0f32; want.len()], Limits::default());
+            conv.run_as(kind, input, &weights, &Finish::NONE, Outputs::F32(&mut output), &limits).unwrap();
+            prop_assert_eq!(&output, &want, "{:?}", kind);
+        }
     }
 
     /// The bits are those of the arithmetic that layers without these kernels use.
@@ -349,16 +437,21 @@ fn the_largest_sums_fit() {
             .is_none()
     );
     let one = ChannelFactors { start: 0, offset: 0.0, multiplier: 1.0 };
+    let point = Window { kernel: 1, stride: 1, dilation: 1, pad_before: 0, pad_after: 0 };
+    let (channels, windows) = (MAX_DEPTH, [point; 2]);
+    let conv = ByteConv::new(BlockedShape { channels, out_channels: 1, groups: 1, lens: [1, 1], windows });
     for weight in [-128, 127] {
         let panels = Arc::new(BytePanels::new(kind, |_, _| weight).unwrap());
         for (zero, value) in [(0u8, 255u8), (255, 0)] {
             let weights = ByteWeights::new(panels.clone(), ZeroPoint::U8(zero), |_| one);
-            let mut output = [0.0f32];
-            let (input, target) = (vec![value; MAX_DEPTH], Outputs::F32(&mut output));
-            multiply_bytes(1, Bytes::from(&input[..]), &weights, &Finish::NONE, target, &Limits::default())
-                .unwrap();
             let product = (i64::from(value) - i64::from(zero)) * i64::from(weight);
-            assert_eq!(output[0], (product * MAX_DEPTH as i64) as f32);
+            let want = (product * MAX_DEPTH as i64) as f32;
+            for kind in Kind::supported() {
+                let (input, mut output, limits) = (vec![value; MAX_DEPTH], [0.0f32], Limits::default());
+                let (input, target) = (Bytes::from(&input[..]), Outputs::F32(&mut output));
+                conv.run_as(kind, input, &weights, &Finish::NONE, target, &limits).unwrap();
+                assert_eq!(output[0], want, "{kind:?}");
+            }
         }
     }
 }

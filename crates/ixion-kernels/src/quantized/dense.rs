@@ -3,14 +3,16 @@
 //! What some positions see is gathered as rows of factors, which stay in a cache while they are multiplied by all panels of
 //! weights. A pointwise convolution of unsigned bytes needs no gathering.
 
+use super::arms::{Arm, Kind, Task, tile};
 use super::bytes::{Bytes, Outputs};
 use super::depthwise;
-use super::dots::{CHUNK, Dots, Kind, Operands, PANEL, Plain, QUAD, Sums, TILE, tile};
+use super::dots::{CHUNK, Dots, Operands, Sums, TILE};
 use super::finish::Finish;
 use super::gather::Source;
-use super::reals::{self, Reals};
+use super::sizes::{PANEL, QUAD};
+use super::steps::{FactorRange, Order, Steps};
 use super::weights::{ByteWeights, PanelKind};
-use super::writer::{Site, Writer};
+use super::writer::{Site, Waiting, Writer};
 use crate::blocked::BlockedShape;
 use crate::parallel::{for_each_number, threads};
 use crate::window::Window;
@@ -120,9 +122,16 @@ const GATHERED: usize = 1 << 18;
 /// The most rows that are gathered at a time.
 const ROWS: usize = 192;
 
+/// Memory that a thread keeps.
+#[derive(Default)]
+struct Memory {
+    /// Gathered factors.
+    factors: Vec<u8>,
+    waiting: Waiting,
+}
+
 thread_local! {
-    /// Gathered factors, whose memory a thread keeps: enough of them for words of either size.
-    static FACTORS: Cell<Vec<i16>> = const { Cell::new(Vec::new()) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { factors: Vec::new(), waiting: Waiting::NONE }) };
 }
 
 /// How a product is divided: into blocks of rows, and each of these into parts of the panels.
@@ -173,15 +182,16 @@ fn run(
     let PanelKind::Product { groups, outputs, depth } = weights.panels().kind() else { return Ok(()) };
     let rows = samples * source.shape.outputs().iter().product::<usize>();
     let padded = depth.next_multiple_of(QUAD);
-    let division = Division::new(rows, outputs.div_ceil(PANEL), padded * kind.word(), threads());
+    let division = Division::new(rows, outputs.div_ceil(PANEL), padded, threads());
+    let order = kind.is_in_pairs().then(|| weights.panels().order());
     for_each_number(groups * division.count(), &|number| {
         limits.check_deadline()?;
         let (rows, panels) = division.piece(number % division.count());
         let group = number / division.count();
         let weights = weights.weights();
-        let piece = Piece { source, weights, writer, groups, outputs, depth, group, rows, panels };
+        let piece = Piece { source, weights, order, writer, groups, outputs, depth, group, rows, panels };
         // SAFETY: the processor supports the kind, and no two pieces have the same outputs.
-        unsafe { select(kind)(&piece) };
+        unsafe { kind.run(&piece) };
         Ok(())
     })
 }
@@ -190,6 +200,8 @@ fn run(
 struct Piece<'a> {
     source: &'a Source<'a>,
     weights: &'a [i8],
+    /// The order of the weights, for vectors that need it.
+    order: Option<&'a Order>,
     writer: &'a Writer<'a>,
     groups: usize,
     /// Outputs of a group.
@@ -200,118 +212,82 @@ struct Piece<'a> {
     panels: Range<usize>,
 }
 
-/// Computes a piece.
-///
-/// # Safety
-/// The processor must have the instructions of `L`, where the function must be inlined, and nothing else may use the outputs.
-#[inline(always)]
-unsafe fn compute<L: Dots, R: Reals>(piece: &Piece<'_>) {
-    let Piece { source, weights, writer, groups, outputs, depth, group, .. } = *piece;
-    let padded = depth.next_multiple_of(QUAD);
-    let (panel, panels) = (padded * PANEL, outputs.div_ceil(PANEL));
-    let weights = &weights[group * panels * panel..][..panels * panel];
-    let count = piece.rows.len();
-    let mut memory = FACTORS.take();
-    let (rows, stride) = match in_place::<L::Word>(source, depth) {
-        Some(factors) => (factors[piece.rows.start * depth..][..count * depth].as_ptr(), depth),
-        None => {
-            let words = room::<L::Word>(&mut memory, count * padded + CHUNK);
-            // SAFETY: the caller's promise.
-            unsafe { source.gather::<L>(piece.rows.clone(), group, padded, words) };
-            (words.as_ptr(), padded)
-        }
-    };
-    let step = (2 * L::COLUMNS).max(PANEL);
-    let mut sums: Sums = [[0; TILE[1]]; TILE[0]];
-    let end = (piece.panels.end * PANEL).min(outputs);
-    for column in (piece.panels.start * PANEL..end).step_by(step) {
-        let columns = step.min(end - column);
-        let weights = weights[column / PANEL * panel..].as_ptr();
-        let tiles = count.div_ceil(L::ROWS);
-        let (size, longer) = (count / tiles.max(1), count % tiles.max(1));
-        let mut row = 0;
-        for index in 0..tiles {
-            let here = size + usize::from(index < longer);
-            let output = ((piece.rows.start + row) * groups + group) * outputs + column;
-            let factors = group * panels * PANEL + column;
-            let site = Site { output, stride: groups * outputs, rows: here, columns, factors };
-            // SAFETY: the rows have `padded` words and the panels as many weights for each column. Instructions and outputs
-            // are the caller's promise.
-            unsafe {
-                let operands =
-                    Operands { rows: rows.add(row * stride), stride, weights, quads: padded / QUAD };
-                tile::<L>(operands, [here, columns], &mut sums);
-                writer.write::<R>(&sums, site);
+impl Task for &Piece<'_> {
+    /// Computes the piece, whose outputs nothing else may use.
+    #[inline(always)]
+    unsafe fn run<A: Arm>(self) {
+        let Piece { weights, writer, groups, outputs, depth, group, .. } = *self;
+        let padded = depth.next_multiple_of(QUAD);
+        let (panel, panels) = (padded * PANEL, outputs.div_ceil(PANEL));
+        let weights = &weights[group * panels * panel..][..panels * panel];
+        let count = self.rows.len();
+        let mut memory = MEMORY.take();
+        // SAFETY: the caller's promise, here and below.
+        let (rows, stride, range) = unsafe { self.factors::<A::Dots>(&mut memory.factors) };
+        let step = (2 * A::Dots::COLUMNS).max(PANEL);
+        let mut sums: Sums = [[0; TILE[1]]; TILE[0]];
+        let end = (self.panels.end * PANEL).min(outputs);
+        for column in (self.panels.start * PANEL..end).step_by(step) {
+            let columns = step.min(end - column);
+            let weights = weights[column / PANEL * panel..].as_ptr();
+            let order = self.order.filter(|_| A::Dots::IS_IN_PAIRS);
+            let steps =
+                order.map_or(Steps::NONE, |order| order.steps(group * panels + column / PANEL, range));
+            let tiles = count.div_ceil(A::Dots::ROWS);
+            let (size, longer) = (count / tiles.max(1), count % tiles.max(1));
+            let mut row = 0;
+            for index in 0..tiles {
+                let here = size + usize::from(index < longer);
+                let output = ((self.rows.start + row) * groups + group) * outputs + column;
+                let factors = group * panels * PANEL + column;
+                let site = Site { output, stride: groups * outputs, rows: here, columns, factors };
+                // SAFETY: the rows have `padded` factors and the panels as many weights for each column. Instructions and
+                // outputs are the caller's promise.
+                unsafe {
+                    let rows = rows.add(row * stride);
+                    let operands = Operands { rows, stride, weights, quads: padded / QUAD, steps: &steps };
+                    tile::<A>(operands, [here, columns], &mut sums);
+                    writer.write::<A::Reals>(&sums, site, &mut memory.waiting);
+                }
+                row += here;
             }
-            row += here;
         }
+        // SAFETY: as above.
+        unsafe { writer.write_waiting::<A::Reals>(&mut memory.waiting) };
+        MEMORY.set(memory);
     }
-    FACTORS.set(memory);
 }
 
-/// The factors of a pointwise convolution, if they can be multiplied as they are.
-#[inline(always)]
-fn in_place<'a, W>(source: &Source<'a>, depth: usize) -> Option<&'a [W]> {
-    let can_be_read = size_of::<W>() == 1 && source.input.flip == 0 && depth.is_multiple_of(QUAD);
-    let words = (can_be_read && source.is_pointwise()).then_some(source.input.data)?;
-    // SAFETY: words of one byte are bytes.
-    Some(unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len()) })
-}
-
-/// Room for `count` words.
-#[inline(always)]
-fn room<W>(memory: &mut Vec<i16>, count: usize) -> &mut [W] {
-    let size = size_of::<W>();
-    let needed = (count * size).div_ceil(size_of::<i16>());
-    if memory.len() < needed {
-        memory.resize(needed, 0);
-    }
-    // SAFETY: words are integers of one byte or two, for which any bits are valid, and there is room for `count`.
-    unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) }
-}
-
-/// Computes a piece with certain instructions.
-type Compute = unsafe fn(&Piece<'_>);
-
-macro_rules! compute {
-    ($name:ident, $dots:ty, $reals:ty $(, $feature:literal)?) => {
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn $name(piece: &Piece<'_>) {
-            // SAFETY: the caller's promise.
-            unsafe { compute::<$dots, $reals>(piece) }
+impl Piece<'_> {
+    /// The first row of factors, the distance between rows, and the range of the factors if vectors need to know it. They are
+    /// those of the source if possible, or else gathered in `memory`.
+    ///
+    /// # Safety
+    /// As [`Task::run`], with the instructions of `L`.
+    #[inline(always)]
+    unsafe fn factors<L: Dots>(&self, memory: &mut Vec<u8>) -> (*const u8, usize, FactorRange) {
+        let (count, padded) = (self.rows.len(), self.depth.next_multiple_of(QUAD));
+        if let Some(factors) = self.in_place() {
+            let range = if L::IS_IN_PAIRS { FactorRange::of(factors) } else { FactorRange::ANY };
+            return (factors.as_ptr(), self.depth, range);
         }
-    };
-}
+        let needed = count * padded + CHUNK;
+        if memory.len() < needed {
+            memory.resize(needed, 0);
+        }
+        let factors = &mut memory[..needed];
+        // SAFETY: the caller's promise.
+        unsafe { self.source.gather::<L>(self.rows.clone(), self.group, padded, factors) };
+        let gathered = &mut factors[..count * padded];
+        let range = if L::IS_IN_PAIRS { FactorRange::of_differences(gathered) } else { FactorRange::ANY };
+        (factors.as_ptr(), padded, range)
+    }
 
-#[cfg(target_arch = "x86_64")]
-compute!(
-    avx512,
-    super::dots::x86::Avx512Vnni,
-    reals::x86::Avx512,
-    "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni"
-);
-#[cfg(target_arch = "x86_64")]
-compute!(avx_vnni, super::dots::x86::AvxVnni, reals::x86::Avx2, "avx2,fma,avxvnni");
-#[cfg(target_arch = "x86_64")]
-compute!(avx2, super::dots::x86::Avx2, reals::x86::Avx2, "avx2,fma");
-#[cfg(target_arch = "aarch64")]
-compute!(neon, super::dots::arm::Neon, reals::arm::Neon, "neon");
-#[cfg(target_arch = "aarch64")]
-compute!(usdot, super::dots::arm::Usdot, reals::arm::Neon, "neon,i8mm");
-compute!(plain, Plain, reals::Plain);
-
-fn select(kind: Kind) -> Compute {
-    match kind {
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512Vnni => avx512,
-        #[cfg(target_arch = "x86_64")]
-        Kind::AvxVnni => avx_vnni,
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2 => avx2,
-        #[cfg(target_arch = "aarch64")]
-        Kind::Neon => neon,
-        #[cfg(target_arch = "aarch64")]
-        Kind::Usdot => usdot,
-        Kind::Plain => plain,
+    /// The factors of a pointwise convolution, if they can be multiplied as they are.
+    #[inline(always)]
+    fn in_place(&self) -> Option<&[u8]> {
+        let (source, depth) = (self.source, self.depth);
+        let can_be_read = source.input.flip == 0 && depth.is_multiple_of(QUAD) && source.is_pointwise();
+        can_be_read.then(|| &source.input.data[self.rows.start * depth..][..self.rows.len() * depth])
     }
 }

@@ -5,12 +5,14 @@
 //! where a window has rows to spare, whose weights are 0. A vector that results from interleaving has four channels of each
 //! sixteen; weights are packed in the same order, which packing the outputs to bytes undoes.
 
-use super::dots::{Kind, QUAD, Sums, TILE};
+use super::arms::{Arm, Kind, Task};
+use super::dots::{Sums, TILE};
 use super::gather::Source;
-use super::interleaved::{Conversion, Lines, Plain};
-use super::reals::{self, Reals};
-use super::weights::{BLOCK, ByteWeights, FactorLine};
-use super::writer::{Site, Writer, copy};
+use super::interleaved::{Conversion, FactorLine, Lines};
+use super::reals::Reals;
+use super::sizes::QUAD;
+use super::weights::{BLOCK, ByteWeights};
+use super::writer::{Site, Waiting, Writer, copy};
 use crate::parallel::{for_each_number, threads};
 use ixion_tensor::{Limits, Result};
 use std::cell::Cell;
@@ -37,10 +39,15 @@ struct Memory {
     quads: Vec<u8>,
     /// Weights in the form in which they are multiplied.
     weights: Vec<u8>,
+    waiting: Waiting,
+}
+
+impl Memory {
+    const EMPTY: Self = Self { quads: Vec::new(), weights: Vec::new(), waiting: Waiting::NONE };
 }
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { quads: Vec::new(), weights: Vec::new() }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory::EMPTY) };
 }
 
 /// Computes a depthwise convolution of several samples.
@@ -69,7 +76,7 @@ pub(super) fn run(
         let blocks = block..(block + part).min(blocks);
         let piece = Piece { source, weights, writer, together, bands, blocks };
         // SAFETY: the processor supports the kind, and no two pieces have the same outputs.
-        unsafe { select(kind)(&piece) };
+        unsafe { kind.run(&piece) };
         Ok(())
     })
 }
@@ -112,38 +119,42 @@ impl Piece<'_> {
     }
 }
 
-/// Computes a piece, with vectors of the type `N` for a last block that fills less than half of one of type `W`.
-///
-/// # Safety
-/// The processor must have the instructions of both types, which must be enabled where the function is inlined, and nothing
-/// else may use the outputs.
-#[inline(always)]
-unsafe fn compute<W: Lines, N: Lines, R: Reals>(piece: &Piece<'_>) {
-    let mut memory = MEMORY.take();
-    let channels = piece.source.shape.channels;
-    for block in piece.blocks.clone() {
-        let end = ((block + 1) * BLOCK).min(channels);
-        let mut first = block * BLOCK;
-        while first < end {
-            // SAFETY: the caller's promise.
-            unsafe {
-                if 2 * (end - first) <= W::CHANNELS {
-                    compute_channels::<N, R>(piece, first..end.min(first + N::CHANNELS), &mut memory);
-                    first += N::CHANNELS;
-                } else {
-                    compute_channels::<W, R>(piece, first..end.min(first + W::CHANNELS), &mut memory);
-                    first += W::CHANNELS;
+impl Task for &Piece<'_> {
+    /// Computes the piece, whose outputs nothing else may use. The last channels are computed with the vectors for few channels if
+    /// they fill at most half of the others.
+    #[inline(always)]
+    unsafe fn run<A: Arm>(self) {
+        let mut memory = MEMORY.take();
+        let channels = self.source.shape.channels;
+        let (all, few) = (A::Lines::CHANNELS, A::FewLines::CHANNELS);
+        for block in self.blocks.clone() {
+            let end = ((block + 1) * BLOCK).min(channels);
+            let mut first = block * BLOCK;
+            while first < end {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if 2 * (end - first) <= all {
+                        let channels = first..end.min(first + few);
+                        compute_channels::<A::FewLines, A::Reals>(self, channels, &mut memory);
+                        first += few;
+                    } else {
+                        let channels = first..end.min(first + all);
+                        compute_channels::<A::Lines, A::Reals>(self, channels, &mut memory);
+                        first += all;
+                    }
                 }
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.writer.write_waiting::<A::Reals>(&mut memory.waiting) };
+        MEMORY.set(memory);
     }
-    MEMORY.set(memory);
 }
 
 /// Computes as many channels as vectors of the type have.
 ///
 /// # Safety
-/// As [`compute`].
+/// As [`Task::run`].
 #[inline(always)]
 unsafe fn compute_channels<L: Lines, R: Reals>(
     piece: &Piece<'_>,
@@ -200,9 +211,10 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
                 let distances = [position * column_bytes, tap * column_bytes];
                 let (quads, weights) = (quads.as_ptr(), memory.weights.as_ptr().cast());
                 let taps = Taps::<L> { quads, weights, groups, columns: wide.kernel, distances };
+                let waiting = &mut memory.waiting;
                 match band.rows {
-                    2 => taps.compute_row::<R, 2>(ending, site, columns * shape.channels),
-                    _ => taps.compute_row::<R, 1>(ending, site, 0),
+                    2 => taps.compute_row::<R, 2>(ending, site, columns * shape.channels, waiting),
+                    _ => taps.compute_row::<R, 1>(ending, site, 0, waiting),
                 }
             }
         }
@@ -213,7 +225,7 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
 /// further down in the interleaved rows has its weights as many places later.
 ///
 /// # Safety
-/// As [`compute`].
+/// As [`Task::run`].
 #[inline(always)]
 unsafe fn prepare<L: Lines>(piece: &Piece<'_>, channels: &Range<usize>, to: &mut Vec<u8>) {
     let [high, wide] = piece.source.shape.windows;
@@ -222,6 +234,14 @@ unsafe fn prepare<L: Lines>(piece: &Piece<'_>, channels: &Range<usize>, to: &mut
     let column = BLOCK * QUAD;
     let weights = &piece.weights.weights()[block * groups * QUAD * wide.kernel..];
     let weights = &weights[..groups * wide.kernel * column];
+    let quads = |at: usize| {
+        let mut quads = [0u32; BLOCK / QUAD];
+        let bytes = weights[at..][..L::BYTES].as_chunks::<QUAD>().0;
+        for (quad, bytes) in quads.iter_mut().zip(bytes) {
+            *quad = u32::from_le_bytes(bytes.map(i8::cast_unsigned));
+        }
+        quads
+    };
     let len = piece.together * groups * wide.kernel * VECTORS * size_of::<L::Weights>();
     to.resize(to.len().max(len), 0);
     let mut place = to.as_mut_ptr().cast::<L::Weights>();
@@ -229,21 +249,15 @@ unsafe fn prepare<L: Lines>(piece: &Piece<'_>, channels: &Range<usize>, to: &mut
         let shift = 8 * (row * high.stride) as u32;
         for at in (0..groups * wide.kernel * column).step_by(BLOCK) {
             let at = at + within * QUAD / VECTORS;
-            // The weights of the four rows before.
-            let before = at.checked_sub(wide.kernel * column);
-            let mut vector = [0u32; BLOCK / QUAD];
-            for (index, to) in vector.iter_mut().enumerate().take(L::BYTES / QUAD) {
-                let quad = |at: usize| {
-                    let mut quad = [0; QUAD];
-                    let from = &weights[at + index * QUAD..][..QUAD];
-                    for (to, from) in quad.iter_mut().zip(from) {
-                        *to = from.cast_unsigned();
-                    }
-                    u32::from_le_bytes(quad)
-                };
-                let spilled = before.map_or(0, quad).checked_shr(u32::BITS - shift).unwrap_or(0);
-                *to = (quad(at) << shift | spilled).to_le();
+            let mut vector = quads(at);
+            if shift > 0 {
+                // The weights of the four rows before.
+                let before = at.checked_sub(wide.kernel * column).map_or([0; BLOCK / QUAD], quads);
+                for (quad, before) in vector.iter_mut().zip(before) {
+                    *quad = *quad << shift | before >> (u32::BITS - shift);
+                }
             }
+            let vector = vector.map(u32::to_le);
             // SAFETY: there is room for all weights, and an array of integers is as long as a vector. Instructions are the
             // caller's promise.
             unsafe {
@@ -257,7 +271,7 @@ unsafe fn prepare<L: Lines>(piece: &Piece<'_>, channels: &Range<usize>, to: &mut
 /// Interleaves four rows of the input that a group of window rows sees, for some columns of the padded input.
 ///
 /// # Safety
-/// `to` must have room for the vectors of a group at each column; columns are as far apart as stated. As [`compute`].
+/// `to` must have room for the vectors of a group at each column; columns are as far apart as stated. Otherwise as [`Task::run`].
 #[inline(always)]
 unsafe fn interleave<L: Lines>(
     piece: &Piece<'_>,
@@ -344,6 +358,7 @@ impl<L: Lines> Taps<L> {
         ending: Ending<'_>,
         site: Site,
         distance: usize,
+        waiting: &mut Waiting,
     ) {
         let at_once = (L::POSITIONS / ROWS).max(1);
         let (mut done, mut taps) = (0, self);
@@ -353,9 +368,9 @@ impl<L: Lines> Taps<L> {
             // SAFETY: the caller's promise.
             unsafe {
                 match count {
-                    1 => taps.compute::<R, ROWS, 1>(ending, here, distance),
-                    2 => taps.compute::<R, ROWS, 2>(ending, here, distance),
-                    _ => taps.compute::<R, ROWS, 4>(ending, here, distance),
+                    1 => taps.compute::<R, ROWS, 1>(ending, here, distance, waiting),
+                    2 => taps.compute::<R, ROWS, 2>(ending, here, distance, waiting),
+                    _ => taps.compute::<R, ROWS, 4>(ending, here, distance, waiting),
                 }
             }
             // After the last position, this may be beyond the quads, which end with those that it sees.
@@ -374,6 +389,7 @@ impl<L: Lines> Taps<L> {
         ending: Ending<'_>,
         site: Site,
         distance: usize,
+        waiting: &mut Waiting,
     ) {
         // SAFETY: the caller's promise.
         let sums = unsafe { self.sum::<ROWS, P>() };
@@ -386,7 +402,7 @@ impl<L: Lines> Taps<L> {
                         L::store(sums, to.as_mut_ptr());
                     }
                     let output = site.output + row * distance;
-                    ending.writer.write::<R>(&tile, Site { output, ..site });
+                    ending.writer.write::<R>(&tile, Site { output, ..site }, waiting);
                 }
             }
             return;
@@ -447,64 +463,5 @@ impl<L: Lines> Taps<L> {
             }
             sums
         }
-    }
-}
-
-/// Computes a piece with certain instructions.
-type Compute = unsafe fn(&Piece<'_>);
-
-macro_rules! compute {
-    ($name:ident, $wide:ty, $narrow:ty, $reals:ty $(, $feature:literal)?) => {
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn $name(piece: &Piece<'_>) {
-            // SAFETY: the caller's promise.
-            unsafe { compute::<$wide, $narrow, $reals>(piece) }
-        }
-    };
-}
-
-#[cfg(target_arch = "x86_64")]
-compute!(
-    avx512,
-    super::interleaved::x86::Avx512Vnni,
-    super::interleaved::x86::Narrow,
-    reals::x86::Avx512,
-    "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni"
-);
-#[cfg(target_arch = "x86_64")]
-compute!(
-    avx_vnni,
-    super::interleaved::x86::AvxVnni,
-    super::interleaved::x86::AvxVnni,
-    reals::x86::Avx2,
-    "avx2,fma,avxvnni"
-);
-#[cfg(target_arch = "x86_64")]
-compute!(avx2, super::interleaved::x86::Avx2, super::interleaved::x86::Avx2, reals::x86::Avx2, "avx2,fma");
-#[cfg(target_arch = "aarch64")]
-compute!(neon, super::interleaved::arm::Neon, super::interleaved::arm::Neon, reals::arm::Neon, "neon");
-#[cfg(target_arch = "aarch64")]
-compute!(
-    usdot,
-    super::interleaved::arm::Usdot,
-    super::interleaved::arm::Usdot,
-    reals::arm::Neon,
-    "neon,i8mm"
-);
-compute!(plain, Plain, Plain, reals::Plain);
-
-fn select(kind: Kind) -> Compute {
-    match kind {
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx512Vnni => avx512,
-        #[cfg(target_arch = "x86_64")]
-        Kind::AvxVnni => avx_vnni,
-        #[cfg(target_arch = "x86_64")]
-        Kind::Avx2 => avx2,
-        #[cfg(target_arch = "aarch64")]
-        Kind::Neon => neon,
-        #[cfg(target_arch = "aarch64")]
-        Kind::Usdot => usdot,
-        Kind::Plain => plain,
     }
 }

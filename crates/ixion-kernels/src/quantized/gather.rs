@@ -38,7 +38,7 @@ impl Source<'_> {
         positions: Range<usize>,
         group: usize,
         stride: usize,
-        to: &mut [L::Word],
+        to: &mut [u8],
     ) {
         let ([rows, columns], pixel) = (self.shape.outputs(), self.shape.channels);
         if self.is_pointwise() && stride == pixel {
@@ -63,7 +63,7 @@ impl Source<'_> {
     /// # Safety
     /// As [`Source::gather`].
     #[inline(always)]
-    unsafe fn copy<L: Dots>(&self, from: usize, count: usize, to: &mut [L::Word]) {
+    unsafe fn copy<L: Dots>(&self, from: usize, count: usize, to: &mut [u8]) {
         let Bytes { data, flip } = self.input;
         let data = &data[from..];
         let rounded = count.next_multiple_of(CHUNK);
@@ -76,7 +76,7 @@ impl Source<'_> {
         }
         if whole < count {
             for (to, from) in to[whole..count].iter_mut().zip(&data[whole..count]) {
-                *to = (from ^ flip).into();
+                *to = from ^ flip;
             }
         }
     }
@@ -98,7 +98,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Source::gather`].
     #[inline(always)]
-    unsafe fn gather<L: Dots>(self, columns: Range<usize>, to: &mut [L::Word]) {
+    unsafe fn gather<L: Dots>(self, columns: Range<usize>, to: &mut [u8]) {
         let Source { shape, zero, .. } = *self.source;
         let (window, width, channels) = (shape.windows[1], shape.lens[1], shape.channels);
         // Taps that are adjacent in memory are copied together.
@@ -107,11 +107,15 @@ impl Row<'_> {
         let inner = window.inside(0, width).start..window.inside(last, width).end;
         let len = window.kernel * (channels / shape.groups.max(1));
         let taps = shape.windows[0].taps(self.row, shape.lens[0]);
-        let after = shape.windows[0].kernel - taps.end;
+        let mut after = (shape.windows[0].kernel - taps.end) * len;
+        if L::IS_IN_PAIRS {
+            // What follows a row is multiplied by weights of 0, but must not extend the range of factors.
+            after += self.stride - shape.windows[0].kernel * len;
+        }
         for (index, column) in columns.enumerate() {
             // Copies may overwrite what follows, which is written later.
             let mut to = &mut to[index * self.stride..];
-            to[..taps.start * len].fill(zero.into());
+            to[..taps.start * len].fill(zero);
             to = &mut to[taps.start * len..];
             for tap in taps.clone() {
                 // SAFETY: the caller's promise.
@@ -125,7 +129,7 @@ impl Row<'_> {
                 }
                 to = &mut to[len..];
             }
-            to[..after * len].fill(zero.into());
+            to[..after].fill(zero);
         }
     }
 
@@ -143,7 +147,7 @@ impl Row<'_> {
     /// # Safety
     /// As [`Source::gather`].
     #[inline(always)]
-    unsafe fn gather_line<L: Dots>(self, tap: usize, column: usize, to: &mut [L::Word]) {
+    unsafe fn gather_line<L: Dots>(self, tap: usize, column: usize, to: &mut [u8]) {
         let BlockedShape { channels, groups, lens: [_, width], windows: [_, window], .. } =
             *self.source.shape;
         let group = channels / groups.max(1);
@@ -152,7 +156,7 @@ impl Row<'_> {
             match window.source(column, tap, width) {
                 // SAFETY: the caller's promise.
                 Some(source) => unsafe { self.source.copy::<L>(line + source * channels, group, to) },
-                None => to.fill(self.source.zero.into()),
+                None => to.fill(self.source.zero),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Sums of products of 16-bit integers, by the instructions that multiply two pairs and accumulate in 32 bits.
 
-use crate::{Isa, isa};
+use crate::isa::{Isa, isa, multiplies_bytes};
 
 /// Rows that are multiplied at a time.
 pub(super) const ROWS: usize = 8;
@@ -24,32 +24,21 @@ pub(super) fn sums<const R: usize>(
     assert!(rows.len() >= stride * (R - 1) + depth);
     let mut sums = [[0; COLUMNS]; R];
     let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
-    #[cfg(target_arch = "x86_64")]
-    {
-        if isa() == Isa::Avx512 {
-            // SAFETY: the slices were checked above, and the processor has the features.
-            unsafe {
-                match is_x86_feature_detected!("avx512vnni") {
-                    true => x86::with_vnni(work, &mut sums),
-                    false => x86::with_avx512(work, &mut sums),
-                }
-            }
-            return sums;
-        }
-        if isa() == Isa::Avx2 {
-            // SAFETY: as above.
-            unsafe { x86::with_avx2(work, &mut sums) };
-            return sums;
-        }
-    }
-    #[cfg(target_arch = "aarch64")]
-    if isa() == Isa::Neon {
-        // SAFETY: the slices were checked above, and every processor of the architecture has the features.
-        unsafe { arm::with_neon(work, &mut sums) };
-        return sums;
-    }
-    // SAFETY: the slices were checked above.
-    unsafe { work.run::<Plain, R, 1>(&mut sums) };
+    let run: unsafe fn(Work, &mut [[i32; COLUMNS]; R]) = match (isa(), multiplies_bytes()) {
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx512, true) => x86::with_vnni,
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx512, false) => x86::with_avx512,
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx2, true) => x86::with_avx_vnni,
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx2, false) => x86::with_avx2,
+        #[cfg(target_arch = "aarch64")]
+        (Isa::Neon, _) => arm::with_neon,
+        _ => Work::run::<Plain, R, 1>,
+    };
+    // SAFETY: the slices were checked above, and the processor has the features.
+    unsafe { run(work, &mut sums) };
     sums
 }
 
@@ -216,6 +205,9 @@ mod x86 {
         Avx512(__m512i): 16 numbers, 2 at a time, for "avx512f,avx512bw" in with_avx512:
             _mm512_setzero_si512, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_storeu_si512,
             |sum, a, b| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+        AvxVnni(__m256i): 8 numbers, 1 at a time, for "avx2,avxvnni" in with_avx_vnni:
+            _mm256_setzero_si256, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
+            |sum, a, b| _mm256_dpwssd_avx_epi32(sum, a, b);
         Avx2(__m256i): 8 numbers, 1 at a time, for "avx2" in with_avx2:
             _mm256_setzero_si256, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_storeu_si256,
             |sum, a, b| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
@@ -272,30 +264,29 @@ mod tests {
         assert_eq!(sums::<ROWS>(&rows, stride, &strip, depth), want);
         assert_eq!(sums::<1>(&rows[..depth], stride, &strip, depth)[0], want[0]);
         let work = Work { rows: rows.as_ptr(), stride, strip: strip.as_ptr(), pairs: depth / 2 };
-        let mut found = [[0; COLUMNS]; ROWS];
-        // SAFETY: rows and strip are as long as `work` says; instructions are used where the processor has them.
-        unsafe {
-            work.run::<Plain, ROWS, 1>(&mut found);
-            assert_eq!(found, want);
-            #[cfg(target_arch = "x86_64")]
-            {
-                if is_x86_feature_detected!("avx2") {
-                    found = [[0; COLUMNS]; ROWS];
-                    x86::with_avx2(work, &mut found);
-                    assert_eq!(found, want);
-                }
-                if is_x86_feature_detected!("avx512bw") {
-                    found = [[0; COLUMNS]; ROWS];
-                    x86::with_avx512(work, &mut found);
-                    assert_eq!(found, want);
-                }
+        let mut runs: Vec<unsafe fn(Work, &mut [[i32; COLUMNS]; ROWS])> = vec![Work::run::<Plain, ROWS, 1>];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                runs.push(x86::with_avx2);
             }
-            #[cfg(target_arch = "aarch64")]
-            {
-                found = [[0; COLUMNS]; ROWS];
-                arm::with_neon(work, &mut found);
-                assert_eq!(found, want);
+            if is_x86_feature_detected!("avxvnni") {
+                runs.push(x86::with_avx_vnni);
             }
+            if is_x86_feature_detected!("avx512bw") {
+                runs.push(x86::with_avx512);
+            }
+            if is_x86_feature_detected!("avx512vnni") {
+                runs.push(x86::with_vnni);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        runs.push(arm::with_neon);
+        for (index, run) in runs.into_iter().enumerate() {
+            let mut found = [[0; COLUMNS]; ROWS];
+            // SAFETY: rows and strip are as long as `work` says, and the processor has the instructions.
+            unsafe { run(work, &mut found) };
+            assert_eq!(found, want, "{index}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Vectors of the floats that the sums of a panel are converted to.
 
-use super::dots::PANEL;
+use super::sizes::PANEL;
 
 /// The number that is added to a float so that its lowest bits are the nearest integer, half to even.
 const ROUNDING: f32 = 12_582_912.0;

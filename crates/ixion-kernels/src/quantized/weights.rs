@@ -1,11 +1,14 @@
 //! Packed weights of products and convolutions of bytes.
 
+use super::arms::Kind;
 use super::bytes::ZeroPoint;
-use super::dots::{PANEL, QUAD};
+use super::interleaved::FactorLine;
 use super::reals::Reals;
+use super::sizes::{PANEL, QUAD};
+use super::steps::Order;
 use crate::blocked::BlockedShape;
 use crate::quantization::{ChannelStep, Requantization};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most products per output. An `i32` holds the sum of as many products of a byte minus a zero point and a signed byte.
 pub const MAX_DEPTH: usize = 1 << 16;
@@ -149,6 +152,8 @@ const LINE: usize = 64;
 pub struct BytePanels {
     kind: PanelKind,
     lines: Vec<Line>,
+    /// The order in which some instructions multiply the weights of a product.
+    order: OnceLock<Order>,
 }
 
 impl BytePanels {
@@ -168,7 +173,7 @@ impl BytePanels {
             }
             to.copy_from_slice(&sum.to_le_bytes().map(u8::cast_signed));
         }
-        Some(Self { kind, lines })
+        Some(Self { kind, lines, order: OnceLock::new() })
     }
 
     /// The number of bytes of such panels; `None` if an output has more than [`MAX_DEPTH`] products, or the number overflows.
@@ -180,6 +185,14 @@ impl BytePanels {
     /// What the weights are multiplied with.
     pub fn kind(&self) -> PanelKind {
         self.kind
+    }
+
+    /// The order in which products are computed where pairs of them may not fit. It is determined at the first call.
+    pub(super) fn order(&self) -> &Order {
+        self.order.get_or_init(|| {
+            let panels = self.kind.places() * self.kind.groups() / PANEL;
+            Order::new(self.parts().0, panels, self.kind.padded_depth() / QUAD)
+        })
     }
 
     /// The weights, and the sums of each place's weights.
@@ -293,32 +306,6 @@ impl Factors {
     }
 }
 
-/// Where the factors of adjacent places are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FactorLine {
-    pub(super) starts: *const i32,
-    pub(super) offsets: *const f32,
-    pub(super) multipliers: *const f32,
-}
-
-impl FactorLine {
-    /// The factors from the place that is this many further on.
-    ///
-    /// # Safety
-    /// There must be such a place.
-    #[inline(always)]
-    pub(super) unsafe fn skip(self, places: usize) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Self {
-                starts: self.starts.add(places),
-                offsets: self.offsets.add(places),
-                multipliers: self.multipliers.add(places),
-            }
-        }
-    }
-}
-
 /// Packed weights with the factors of their outputs, for inputs of one type and zero point. Clones share the weights.
 #[derive(Debug, Clone)]
 pub struct ByteWeights {
@@ -333,6 +320,10 @@ impl ByteWeights {
     /// Weights for an input, with `channel(output)` for each output.
     pub fn new(panels: Arc<BytePanels>, input: ZeroPoint, channel: impl Fn(usize) -> ChannelFactors) -> Self {
         let (kind, zero) = (panels.kind(), input.unsigned());
+        if Kind::selected().is_in_pairs() && matches!(kind, PanelKind::Product { .. }) {
+            // So that the first run does not take longer.
+            panels.order();
+        }
         let nothing = ChannelFactors { start: 0, offset: 0.0, multiplier: 0.0 };
         let (starts, offsets, multipliers) = (Vec::new(), Vec::new(), Vec::new());
         let mut factors = Factors { starts, offsets, multipliers, has_offsets: false };

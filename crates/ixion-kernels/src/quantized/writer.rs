@@ -1,10 +1,11 @@
 //! Converts the sums of tiles to outputs.
 
 use super::bytes::{Outputs, SIGN};
-use super::dots::{PANEL, Sums, TILE};
+use super::dots::{Sums, TILE};
 use super::finish::Finish;
 use super::interleaved::Conversion;
 use super::reals::Reals;
+use super::sizes::PANEL;
 use super::weights::Factors;
 use std::ops::Range;
 
@@ -25,6 +26,24 @@ pub(super) struct Writer<'a> {
 
 // SAFETY: the pointer is to a slice that is borrowed mutably, and each output is written by one thread.
 unsafe impl Sync for Writer<'_> {}
+
+/// The most numbers that wait for a function. They stay in a first-level cache.
+const MOST_WAITING: usize = 2048;
+
+/// The numbers of some tiles, which wait for a function: a call for few numbers takes longer than computing them.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// The numbers of one tile after the other, without gaps, and room for another panel. Empty until it is needed.
+    numbers: Vec<f32>,
+    /// How many numbers wait.
+    count: usize,
+    /// Where the outputs of the tiles belong.
+    sites: Vec<Site>,
+}
+
+impl Waiting {
+    pub(super) const NONE: Self = Self { numbers: Vec::new(), count: 0, sites: Vec::new() };
+}
 
 /// Where the outputs of a tile belong, and which factors they have.
 #[derive(Debug, Clone, Copy)]
@@ -69,16 +88,17 @@ impl<'a> Writer<'a> {
         Self { finish: *finish, factors, first, has_bytes: least.is_some(), flip, len, bounds }
     }
 
-    /// Converts the sums of a tile to outputs.
+    /// Converts the sums of a tile to outputs. If there is a function, they may have to wait for other tiles, until
+    /// [`Writer::write_waiting`] is called.
     ///
     /// # Safety
-    /// Nothing else may use these outputs. The processor must have the instructions of `R`, which must be enabled where the
-    /// function is inlined.
+    /// Nothing else may use these outputs, and only tiles of this writer may be waiting. The processor must have the
+    /// instructions of `R`, which must be enabled where the function is inlined.
     ///
     /// # Panics
     /// Panics if the site is not within the outputs, or there are too few factors.
     #[inline(always)]
-    pub(super) unsafe fn write<R: Reals>(&self, sums: &Sums, site: Site) {
+    pub(super) unsafe fn write<R: Reals>(&self, sums: &Sums, site: Site, waiting: &mut Waiting) {
         let Some(last) = site.rows.checked_sub(1) else { return };
         let end = site.output + last * site.stride + site.columns;
         let is_tile = site.rows <= TILE[0] && site.columns <= TILE[1];
@@ -88,6 +108,16 @@ impl<'a> Writer<'a> {
         // SAFETY: the outputs and factors are there, as checked above; both factors and sums have room for whole panels.
         // The rest is the caller's promise.
         unsafe {
+            if self.finish.function.is_some() {
+                match self.finish.added.is_some() {
+                    false => self.add_waiting::<R, false>(sums, site, waiting),
+                    true => self.add_waiting::<R, true>(sums, site, waiting),
+                }
+                if waiting.count + TILE[0] * TILE[1] > MOST_WAITING {
+                    self.write_waiting::<R>(waiting);
+                }
+                return;
+            }
             match (self.finish.added.is_some(), self.has_bytes) {
                 (false, true) => self.rows::<R, false, true>(sums, site),
                 (true, true) => self.rows::<R, true, true>(sums, site),
@@ -123,7 +153,90 @@ impl<'a> Writer<'a> {
         self.first.wrapping_add(outputs.start)
     }
 
-    /// The same, with or without values to add, and to bytes or floats.
+    /// Applies the function to the numbers that wait for it, and writes the outputs.
+    ///
+    /// # Safety
+    /// As [`Writer::write`].
+    #[inline(always)]
+    pub(super) unsafe fn write_waiting<R: Reals>(&self, waiting: &mut Waiting) {
+        let Waiting { numbers, count, sites } = waiting;
+        let Some(function) = self.finish.function.filter(|_| !sites.is_empty()) else { return };
+        function(&mut numbers[..*count]);
+        // SAFETY: the caller's promise; sites were checked before their tiles were added.
+        unsafe {
+            match self.has_bytes {
+                true => self.store_waiting::<R, true>(numbers, sites),
+                false => self.store_waiting::<R, false>(numbers, sites),
+            }
+        }
+        *count = 0;
+        sites.clear();
+    }
+
+    /// Converts the sums of a tile to numbers that wait for the function.
+    ///
+    /// # Safety
+    /// As [`Writer::write`], whose checks must have been made.
+    ///
+    /// # Panics
+    /// Panics if too many numbers wait.
+    #[inline(always)]
+    unsafe fn add_waiting<R: Reals, const ADDED: bool>(
+        &self,
+        sums: &[[i32; TILE[1]]],
+        site: Site,
+        waiting: &mut Waiting,
+    ) {
+        let Waiting { numbers, count, sites } = waiting;
+        if numbers.is_empty() {
+            numbers.resize(MOST_WAITING + PANEL, 0.0);
+        }
+        let len = sums.len() * site.columns;
+        let mut to = numbers[*count..][..len + PANEL].as_mut_ptr();
+        // SAFETY: the caller's promise. There is room for all rows and one more panel: the last panel of a row may reach into
+        // the next row, which is written later.
+        unsafe {
+            let how = How::<R, ADDED, false>::new(self);
+            for (row, sums) in sums.iter().enumerate() {
+                let output = site.output + row * site.stride;
+                for from in (0..site.columns).step_by(PANEL) {
+                    let factors = self.factors.at::<R>(site.factors + from);
+                    let count = (site.columns - from).min(PANEL);
+                    let x = how.real(sums[from..].as_ptr(), factors, output + from, count);
+                    x.store(to.add(from));
+                }
+                to = to.add(site.columns);
+            }
+        }
+        *count += len;
+        sites.push(site);
+    }
+
+    /// Stores the results of the function for some tiles.
+    ///
+    /// # Safety
+    /// As [`Writer::write`], whose checks must have been made for each site. There must be a number for each output, and those
+    /// of a panel in addition.
+    #[inline(always)]
+    unsafe fn store_waiting<R: Reals, const BYTES: bool>(&self, numbers: &[f32], sites: &[Site]) {
+        let mut numbers = numbers.as_ptr();
+        // SAFETY: the caller's promise. What was added makes no difference to storing.
+        unsafe {
+            let how = How::<R, false, BYTES>::new(self);
+            for site in sites {
+                for row in 0..site.rows {
+                    let output = site.output + row * site.stride;
+                    for from in (0..site.columns).step_by(PANEL) {
+                        let count = (site.columns - from).min(PANEL);
+                        how.store(R::load(numbers.add(from)), output + from, count);
+                    }
+                    numbers = numbers.add(site.columns);
+                }
+            }
+        }
+    }
+
+    /// As [`Writer::write`] without a function, with or without values to add, and to bytes or floats.
     ///
     /// # Safety
     /// As [`Writer::write`], whose checks must have been made.
@@ -137,23 +250,6 @@ impl<'a> Writer<'a> {
         unsafe {
             // In a variable, so that it is known not to change when outputs are stored.
             let how = How::<R, ADDED, BYTES>::new(self);
-            if let Some(function) = self.finish.function {
-                for (row, sums) in sums.iter().enumerate() {
-                    let (output, mut reals) = (site.output + row * site.stride, [0.0; TILE[1]]);
-                    for from in (0..site.columns).step_by(PANEL) {
-                        let factors = self.factors.at::<R>(site.factors + from);
-                        let count = (site.columns - from).min(PANEL);
-                        let x = how.real(sums[from..].as_ptr(), factors, output + from, count);
-                        x.store(reals[from..].as_mut_ptr());
-                    }
-                    function(&mut reals[..site.columns]);
-                    for from in (0..site.columns).step_by(PANEL) {
-                        let count = (site.columns - from).min(PANEL);
-                        how.store(R::load(reals[from..].as_ptr()), output + from, count);
-                    }
-                }
-                return;
-            }
             for from in (0..site.columns).step_by(PANEL) {
                 let factors = self.factors.at::<R>(site.factors + from);
                 let (output, count) = (site.output + from, site.columns - from);

@@ -5,7 +5,7 @@
 
 use super::{PARTS, in_pairs};
 use crate::widest;
-use ixion_tensor::{Layout, MAX_RANK};
+use ixion_tensor::{Layout, LimitError, Limits, MAX_RANK};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -18,6 +18,9 @@ const ROWS: usize = 4;
 
 /// The number of elements of short runs that are read or computed together.
 const GROUP: usize = 256;
+
+/// The number of elements between checks of the deadline, and of a long run that is folded at a time.
+const BETWEEN_CHECKS: usize = 256 * BLOCK;
 
 /// The auxiliary numbers that were passed to [`Walk::fold_numbers`], as far as they belong to a range of elements.
 #[derive(Debug, Clone, Copy)]
@@ -86,11 +89,12 @@ impl Axis {
 
 /// The order in which an array is reduced.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub struct Walk<'a> {
     /// From the largest stride to the smallest.
     axes: SmallVec<[Axis; MAX_RANK]>,
     offset: usize,
     outputs: usize,
+    limits: &'a Limits,
 }
 
 /// A reduction: elements are lifted to a type in which they can be joined.
@@ -103,9 +107,10 @@ pub struct Fold<A, L, J> {
     pub join: J,
 }
 
-impl Walk {
-    /// A walk over an array that reduces the axes for which `reduced` is true. Results are in row-major order.
-    pub fn new(layout: &Layout, reduced: &[bool]) -> Self {
+impl<'a> Walk<'a> {
+    /// A walk over an array that reduces the axes for which `reduced` is true, unless the deadline passes. Results are in
+    /// row-major order.
+    pub fn new(layout: &Layout, reduced: &[bool], limits: &'a Limits) -> Self {
         let mut axes: SmallVec<[Axis; MAX_RANK]> = SmallVec::new();
         let mut outputs = 1;
         let all = layout.shape().iter().zip(layout.strides()).zip(reduced);
@@ -136,7 +141,7 @@ impl Walk {
             }
         }
         merged.reverse();
-        Self { axes: merged, offset: layout.offset(), outputs }
+        Self { axes: merged, offset: layout.offset(), outputs, limits }
     }
 
     /// The number of results.
@@ -147,30 +152,37 @@ impl Walk {
     /// Folds numbers, whose positions the layout counts from the first element of a storage, to one number per result.
     /// `auxiliary` has one auxiliary number per result, with which the numbers that contribute to it are computed; or it is
     /// empty, for zeros.
+    ///
+    /// # Errors
+    /// [`LimitError::DeadlineExceeded`] if the deadline has passed.
     pub fn fold_numbers<N, A>(
         &self,
         numbers: Numbers<'_, N>,
         auxiliary: &[f64],
         results: &mut [A],
         fold: &Fold<A, impl Fn(N) -> A, impl Fn(A, A) -> A>,
-    ) where
+    ) -> Result<(), LimitError>
+    where
         N: Copy + Default,
         A: Copy,
     {
         results.fill(fold.start);
-        if self.axes.iter().all(|axis| axis.len > 0) {
-            widest!(|| Folding { walk: self, numbers, auxiliary, fold, results }.run());
+        if self.axes.iter().any(|axis| axis.len == 0) {
+            return Ok(());
         }
+        widest!(|| Folding { walk: self, numbers, auxiliary, fold, results, unchecked: 0 }.run())
     }
 }
 
 /// The arguments of [`Walk::fold_numbers`].
 struct Folding<'a, N, A, L, J> {
-    walk: &'a Walk,
+    walk: &'a Walk<'a>,
     numbers: Numbers<'a, N>,
     auxiliary: &'a [f64],
     fold: &'a Fold<A, L, J>,
     results: &'a mut [A],
+    /// The number of elements since the last check of the deadline.
+    unchecked: usize,
 }
 
 /// Runs at the same distance from each other, and where the first one begins: in the storage and among the results.
@@ -184,21 +196,22 @@ struct Plane {
 
 impl<N: Copy + Default, A: Copy, L: Fn(N) -> A, J: Fn(A, A) -> A> Folding<'_, N, A, L, J> {
     #[inline(always)]
-    fn run(mut self) {
+    fn run(mut self) -> Result<(), LimitError> {
         let walk = self.walk;
         let (inner, outer) =
             walk.axes.split_last().map_or((Axis::ONE, &[][..]), |(inner, outer)| (*inner, outer));
         let (across, outer) =
             outer.split_last().map_or((Axis::ONE, outer), |(across, outer)| (*across, outer));
-        // Short parts of a long inner axis that is not reduced, so that their results stay in the cache for all runs.
-        let part = if inner.is_reduced { inner.len } else { BLOCK };
+        // Short parts of a long inner axis that is not reduced, so that their results stay in the cache for all runs. If it is
+        // reduced, the deadline is checked between parts.
+        let part = if inner.is_reduced { BETWEEN_CHECKS } else { BLOCK };
         let mut buffer = [N::default(); ROWS * BLOCK];
         for start in (0..inner.len).step_by(part) {
             let run = Axis { len: part.min(inner.len - start), ..inner };
             let (mut offset, mut place) = (walk.offset + start * inner.stride, start * inner.step);
             let mut index = [0; MAX_RANK];
             loop {
-                self.plane(Plane { across, run, offset, place }, &mut buffer);
+                self.plane(Plane { across, run, offset, place }, &mut buffer)?;
                 // Advance the outer axes, the last one first.
                 let mut is_finished = true;
                 for (axis, index) in outer.iter().zip(&mut index).rev() {
@@ -215,13 +228,14 @@ impl<N: Copy + Default, A: Copy, L: Fn(N) -> A, J: Fn(A, A) -> A> Folding<'_, N,
                 }
             }
         }
+        Ok(())
     }
 }
 
 impl<N: Copy, A: Copy, L: Fn(N) -> A, J: Fn(A, A) -> A> Folding<'_, N, A, L, J> {
     /// Folds all runs of a plane into their results.
     #[inline(always)]
-    fn plane(&mut self, plane: Plane, buffer: &mut [N]) {
+    fn plane(&mut self, plane: Plane, buffer: &mut [N]) -> Result<(), LimitError> {
         let Plane { across, run, .. } = plane;
         let is_contiguous = run.stride == 1 && (run.is_reduced || run.step == 1);
         let group = Self::rows_together(across, run);
@@ -229,7 +243,7 @@ impl<N: Copy, A: Copy, L: Fn(N) -> A, J: Fn(A, A) -> A> Folding<'_, N, A, L, J> 
         while at < across.len {
             let (offset, place) = (plane.offset + at * across.stride, plane.place + at * across.step);
             let left = across.len - at;
-            at += if !is_contiguous {
+            let runs = if !is_contiguous {
                 self.each(run, offset, place, buffer);
                 1
             } else if run.is_reduced {
@@ -243,7 +257,21 @@ impl<N: Copy, A: Copy, L: Fn(N) -> A, J: Fn(A, A) -> A> Folding<'_, N, A, L, J> 
                 self.column(run.len, offset, place, buffer);
                 1
             };
+            at += runs;
+            self.check_after(runs * run.len)?;
         }
+        Ok(())
+    }
+
+    /// Checks the deadline if there were many elements since the last check; these are the latest of them.
+    #[inline(always)]
+    fn check_after(&mut self, elements: usize) -> Result<(), LimitError> {
+        self.unchecked += elements;
+        if self.unchecked < BETWEEN_CHECKS {
+            return Ok(());
+        }
+        self.unchecked = 0;
+        self.walk.limits.check_deadline()
     }
 
     /// The number of rows that are reduced together: several if they are short and adjacent.
@@ -375,12 +403,13 @@ mod tests {
             axes.rotate_left(turn % dims.len().max(1));
             let tensor = Tensor::from_vec(values, &dims).unwrap().permute(&axes).unwrap();
             let reduced = &reduced[..dims.len()];
-            let walk = Walk::new(tensor.layout(), reduced);
+            let limits = Limits::default();
+            let walk = Walk::new(tensor.layout(), reduced, &limits);
             let whole = Tensor::from_vec(tensor.with_layout(Layout::contiguous(Shape::new(&[len]).unwrap())).unwrap().to_vec::<i64>().unwrap(), &[len]).unwrap();
             let storage = whole.slice::<i64>().unwrap();
             let fold = Fold { start: 0, lift: |x: i64| x * x, join: |a: i64, b: i64| a + b };
             let mut got = vec![7; walk.outputs()];
-            walk.fold_numbers(Numbers::Elements(storage), &[], &mut got, &fold);
+            walk.fold_numbers(Numbers::Elements(storage), &[], &mut got, &fold).unwrap();
             // The same numbers, computed, with the position of their result added.
             let make = |range: Range<usize>, auxiliary: Auxiliary<'_>, to: &mut [i64]| {
                 for (index, (to, x)) in to.iter_mut().zip(&storage[range]).enumerate() {
@@ -394,7 +423,7 @@ mod tests {
             let auxiliary: Vec<f64> = (0..walk.outputs()).map(|i| i as f64).collect();
             let mut made = vec![8; walk.outputs()];
             let fold = Fold { start: 0, lift: |x: i64| x, join: |a: i64, b: i64| a + b };
-            walk.fold_numbers(Numbers::Computed(&make), &auxiliary, &mut made, &fold);
+            walk.fold_numbers(Numbers::Computed(&make), &auxiliary, &mut made, &fold).unwrap();
             let squares = tensor.to_vec::<i64>().unwrap().into_iter().map(|x| x * x).collect();
             let mut want = ArrayD::from_shape_vec(tensor.shape().dims(), squares).unwrap();
             let mut count = 1;
@@ -414,13 +443,14 @@ mod tests {
         let values: Vec<f32> = (0..3 * 5000).map(|i| (i % 7) as f32).collect();
         let layout = Layout::contiguous(Shape::new(&[3, 5000]).unwrap());
         let folded = |reduced: &[bool]| {
-            let walk = Walk::new(&layout, reduced);
+            let limits = Limits::default();
+            let walk = Walk::new(&layout, reduced, &limits);
             let [mut results, mut computed] = [7.0, 8.0].map(|x| vec![x; walk.outputs()]);
             let fold = Fold { start: 0.0, lift: |x: f32| f64::from(x), join: |a: f64, b: f64| a + b };
-            walk.fold_numbers(Numbers::Elements(&values), &[], &mut results, &fold);
+            walk.fold_numbers(Numbers::Elements(&values), &[], &mut results, &fold).unwrap();
             let make =
                 |range: Range<usize>, _: Auxiliary<'_>, to: &mut [f32]| to.copy_from_slice(&values[range]);
-            walk.fold_numbers(Numbers::Computed(&make), &[], &mut computed, &fold);
+            walk.fold_numbers(Numbers::Computed(&make), &[], &mut computed, &fold).unwrap();
             assert_eq!(results, computed);
             results
         };
@@ -432,5 +462,39 @@ mod tests {
         assert_eq!(folded(&[false, true]), want);
         let all = values.iter().map(|&x| f64::from(x)).sum::<f64>();
         assert_eq!(folded(&[true, true]), [all]);
+    }
+
+    #[test]
+    fn large_arrays_are_left_at_the_deadline() {
+        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
+        let fold = Fold { start: 0, lift: |x: u8| i64::from(x), join: |a: i64, b: i64| a + b };
+        let is_left = |dims: &[usize], reduced: &[bool]| {
+            let ones = vec![1u8; dims.iter().product()];
+            let walk = Walk::new(&Layout::contiguous(Shape::new(dims).unwrap()), reduced, &late);
+            let mut results = vec![0; walk.outputs()];
+            walk.fold_numbers(Numbers::Elements(&ones), &[], &mut results, &fold).is_err()
+        };
+        assert!(is_left(&[2 * BETWEEN_CHECKS], &[true]));
+        assert!(is_left(&[2 * BETWEEN_CHECKS / 4, 4], &[false, true]));
+        assert!(is_left(&[2 * BETWEEN_CHECKS / 4, 4], &[true, false]));
+        assert!(is_left(&[2, BETWEEN_CHECKS], &[true, false]));
+        assert!(!is_left(&[BETWEEN_CHECKS / 2], &[true]));
+    }
+
+    #[test]
+    fn parts_of_long_runs_join() {
+        let len = 2 * BETWEEN_CHECKS + 100;
+        let values: Vec<u8> = (0..2 * len).map(|i| (i % 251) as u8).collect();
+        let limits = Limits::default();
+        let fold = Fold { start: 0, lift: |x: u8| i64::from(x), join: |a: i64, b: i64| a + b };
+        let layout = Layout::contiguous(Shape::new(&[2, len]).unwrap());
+        let (mut rows, mut all) = ([7; 2], [7]);
+        let walk = Walk::new(&layout, &[false, true], &limits);
+        walk.fold_numbers(Numbers::Elements(&values), &[], &mut rows, &fold).unwrap();
+        let walk = Walk::new(&layout, &[true, true], &limits);
+        walk.fold_numbers(Numbers::Elements(&values), &[], &mut all, &fold).unwrap();
+        let sum = |row: &[u8]| row.iter().map(|&x| i64::from(x)).sum::<i64>();
+        let want = [sum(&values[..len]), sum(&values[len..])];
+        assert_eq!((rows, all), (want, [want[0] + want[1]]));
     }
 }

@@ -3,6 +3,7 @@
 use super::axes::{Auxiliary, BLOCK, Numbers, Walk};
 use super::fold::{Floats, Integers, halves, largest, smallest};
 use crate::widest;
+use ixion_tensor::LimitError;
 use std::ops::Range;
 
 /// A question about all numbers that contribute to one result. NaN is not 0.
@@ -16,7 +17,15 @@ pub enum Quantifier {
 
 impl Quantifier {
     /// Writes the answers for floats: 1 for true, and 0 for false. `results` must be as long as [`Walk::outputs`].
-    pub fn floats(self, walk: &Walk, elements: Floats<'_>, results: &mut [f32]) {
+    ///
+    /// # Errors
+    /// [`LimitError::DeadlineExceeded`] if the deadline has passed.
+    pub fn floats(
+        self,
+        walk: &Walk<'_>,
+        elements: Floats<'_>,
+        results: &mut [f32],
+    ) -> Result<(), LimitError> {
         match elements {
             Floats::F32(elements) => self.numbers(walk, Numbers::Elements(elements), results),
             Floats::F64(elements) => self.numbers(walk, Numbers::Elements(elements), results),
@@ -26,7 +35,15 @@ impl Quantifier {
     }
 
     /// As [`Quantifier::floats`], for integers.
-    pub fn integers(self, walk: &Walk, elements: Integers<'_>, results: &mut [f32]) {
+    ///
+    /// # Errors
+    /// As [`Quantifier::floats`].
+    pub fn integers(
+        self,
+        walk: &Walk<'_>,
+        elements: Integers<'_>,
+        results: &mut [f32],
+    ) -> Result<(), LimitError> {
         match elements {
             Integers::I64(elements) => self.numbers(walk, Numbers::Elements(elements), results),
             Integers::I32(elements) => self.numbers(walk, Numbers::Elements(elements), results),
@@ -37,10 +54,10 @@ impl Quantifier {
 
     fn numbers<N: Copy + Default + PartialEq>(
         self,
-        walk: &Walk,
+        walk: &Walk<'_>,
         numbers: Numbers<'_, N>,
         results: &mut [f32],
-    ) {
+    ) -> Result<(), LimitError> {
         let truths = truths(numbers);
         match self {
             Self::Any => largest(walk, Numbers::Computed(&truths), 0.0, results),
@@ -66,7 +83,7 @@ fn truths<N: Copy + Default + PartialEq>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ixion_tensor::{Layout, Shape, bf16, f16};
+    use ixion_tensor::{Layout, Limits, Shape, bf16, f16};
     use proptest::prelude::*;
 
     proptest! {
@@ -82,7 +99,8 @@ mod tests {
             let values: Vec<u8> = (0..rows * len).map(number).collect();
             let lens = if by_columns { [len, rows] } else { [rows, len] };
             let at = |row: usize, at: usize| if by_columns { at * rows + row } else { row * len + at };
-            let walk = Walk::new(&Layout::contiguous(Shape::new(&lens).unwrap()), &[by_columns, !by_columns]);
+            let (layout, limits) = (Layout::contiguous(Shape::new(&lens).unwrap()), Limits::default());
+            let walk = Walk::new(&layout, &[by_columns, !by_columns], &limits);
             let bools: Vec<bool> = values.iter().map(|&x| x == 1).collect();
             let (single, double): (Vec<f32>, Vec<f64>) =
                 values.iter().map(|&x| (if x == 1 { f32::NAN } else { -0.0 }, f64::from(x))).unzip();
@@ -104,13 +122,13 @@ mod tests {
                 for floats in
                     [Floats::F32(&single), Floats::F64(&double), Floats::F16(&half), Floats::Bf16(&bf)]
                 {
-                    quantifier.floats(&walk, floats, &mut got);
+                    quantifier.floats(&walk, floats, &mut got).unwrap();
                     prop_assert_eq!(&got, &want);
                 }
                 for integers in
                     [Integers::I64(&long), Integers::I32(&wide), Integers::U8(&values), Integers::Bool(&bools)]
                 {
-                    quantifier.integers(&walk, integers, &mut got);
+                    quantifier.integers(&walk, integers, &mut got).unwrap();
                     prop_assert_eq!(&got, &want);
                 }
             }

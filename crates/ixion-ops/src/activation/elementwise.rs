@@ -1,8 +1,9 @@
 //! Element-wise activation functions.
 
-use crate::op::{CpuLayer, ForwardContext, Io, Layer, Result, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Layer, Result, TensorFormat, TensorMeta};
 use crate::support::float;
 use crate::support::float::{Unary, map_unary, map_unary_in_place};
+use crate::support::int8::{Lookup, pointwise};
 use crate::support::views::Plain;
 use ixion_kernels::{Float, activation, math, widest};
 use ixion_tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
@@ -21,7 +22,11 @@ macro_rules! activations {
         $(
             crate::operator! {
                 $(#[doc = $doc])*
-                pub struct $name for $($op_type),+ { $($($fields)*)? }
+                pub struct $name for $($op_type),+ {
+                    $($($fields)*,)?
+                    /// The function as a table, in int8.
+                    lookup: Lookup,
+                }
             }
 
             impl $name {
@@ -68,32 +73,51 @@ macro_rules! activations {
 
             impl CpuLayer for $name {
                 fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+                    if self.lookup.run(&io.inputs[0], &mut io.outputs[0], io.context.limits())? {
+                        return Ok(());
+                    }
                     if self.apply_to_others(&io.inputs[0], &mut io.outputs[0])? {
                         return Ok(());
                     }
                     if Self::TAKES.promoted && !io.inputs[0].dtype().is_float() {
                         let promoted = io.inputs[0].cast(DType::F32)?;
-                        return map_unary(&promoted.view(), &mut io.outputs[0], self);
+                        return map_unary(&promoted.view(), &mut io.outputs[0], io.context.limits(), self);
                     }
-                    map_unary(&io.inputs[0], &mut io.outputs[0], self)
+                    map_unary(&io.inputs[0], &mut io.outputs[0], io.context.limits(), self)
                 }
 
                 fn is_pointwise(&self) -> bool {
                     true
                 }
 
+                fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                    pointwise::supports(position, formats)
+                }
+
+                fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+                    let lookup = Lookup::of(inputs, outputs, &mut |numbers| {
+                        numbers.iter_mut().for_each(|x| *x = self.apply(*x));
+                        Ok(())
+                    })?;
+                    self.lookup = lookup;
+                    Ok(())
+                }
+
                 fn forward_in_place(
                     &mut self,
                     data: &mut TensorViewMut<'_>,
                     _: &[TensorView<'_>],
-                    _: &mut ForwardContext<'_>,
+                    context: &mut ForwardContext<'_>,
                 ) -> Result<()> {
+                    if self.lookup.run_in_place(data, context.limits())? {
+                        return Ok(());
+                    }
                     if !data.dtype().is_float() {
                         let input = data.as_view().to_tensor()?;
                         self.apply_to_others(&input.view(), data)?;
                         return Ok(());
                     }
-                    map_unary_in_place(data, self)
+                    map_unary_in_place(data, context.limits(), self)
                 }
             }
         )*

@@ -5,7 +5,7 @@ use crate::support::float;
 use crate::support::float::with_float;
 use crate::support::views::{axis_of, run_in_place};
 use ixion_kernels::{Float, math, widest};
-use ixion_tensor::{TensorView, TensorViewMut};
+use ixion_tensor::{Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -35,19 +35,23 @@ impl PRelu {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<()> {
         let weight = float::read::<T>(&self.weight.view(inputs)?)?;
-        let shape = *output.shape();
-        let inner = shape.iter().skip(2).product::<usize>();
+        let inner = output.shape().iter().skip(2).product::<usize>();
         let bend = |slope: T, x: &mut T| *x = if *x > T::zero() { *x } else { slope * *x };
         match (&*weight, inner) {
-            (&[slope], _) => float::change_rows::<T>(input, output, shape.num_elements(), |_, data| {
+            (&[slope], _) => float::transform_rows::<T>(input, output, 1, limits, &|_, input, data| {
+                if let Some(input) = input {
+                    data.copy_from_slice(input);
+                }
                 widest!(|| data.iter_mut().for_each(|x| bend(slope, x)));
+                Ok(())
             }),
-            (slopes, 1) => float::change_rows::<T>(input, output, slopes.len(), |_, row| {
+            (slopes, 1) => float::change_rows::<T>(input, output, slopes.len(), limits, |_, row| {
                 widest!(|| row.iter_mut().zip(slopes).for_each(|(x, &slope)| bend(slope, x)));
             }),
-            (slopes, _) => float::change_rows::<T>(input, output, inner, |index, plane| {
+            (slopes, _) => float::change_rows::<T>(input, output, inner, limits, |index, plane| {
                 let slope = slopes.get(index % slopes.len().max(1)).copied().unwrap_or_else(T::zero);
                 widest!(|| plane.iter_mut().for_each(|x| bend(slope, x)));
             }),

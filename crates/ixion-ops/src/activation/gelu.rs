@@ -58,9 +58,10 @@ impl Layer for GELU {
 
 impl CpuLayer for GELU {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let (input, output, limits) = (&io.inputs[0], &mut io.outputs[0], io.context.limits());
         match self.approximate {
-            Approximate::None => map_unary(&io.inputs[0], &mut io.outputs[0], &ByErf),
-            Approximate::Tanh => map_unary(&io.inputs[0], &mut io.outputs[0], &ByTanh),
+            Approximate::None => map_unary(input, output, limits, &ByErf),
+            Approximate::Tanh => map_unary(input, output, limits, &ByTanh),
         }
     }
 
@@ -68,11 +69,11 @@ impl CpuLayer for GELU {
         &mut self,
         data: &mut TensorViewMut<'_>,
         _: &[TensorView<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<()> {
         match self.approximate {
-            Approximate::None => map_unary_in_place(data, &ByErf),
-            Approximate::Tanh => map_unary_in_place(data, &ByTanh),
+            Approximate::None => map_unary_in_place(data, context.limits(), &ByErf),
+            Approximate::Tanh => map_unary_in_place(data, context.limits(), &ByTanh),
         }
     }
 }

@@ -4,8 +4,9 @@ use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorM
 use crate::support::arguments::RecordedType;
 use crate::support::float;
 use crate::support::float::with_float;
-use ixion_kernels::{Float, softmax};
-use ixion_tensor::{DType, TensorView, TensorViewMut, resolve_axis};
+use ixion_kernels::Float;
+use ixion_kernels::softmax::softmax_within;
+use ixion_tensor::{DType, Limits, TensorView, TensorViewMut, resolve_axis};
 
 /// A variant of softmax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +22,16 @@ enum Kind {
 impl Kind {
     /// Converts the input to the type of the output, and computes it.
     fn forward(self, axis: usize, io: &mut Io<'_, '_>) -> Result<()> {
-        let (input, output) = (&io.inputs[0], &mut io.outputs[0]);
+        let (input, output, limits) = (&io.inputs[0], &mut io.outputs[0], io.context.limits());
         if output.dtype() == input.dtype() {
-            return with_float!(output.dtype(), T => self.run::<T>(axis, Some(input), output));
+            return with_float!(output.dtype(), T => self.run::<T>(axis, Some(input), output, limits));
         }
         output.cast_from(input)?;
-        self.in_place(axis, output)
+        self.in_place(axis, output, limits)
     }
 
-    fn in_place(self, axis: usize, data: &mut TensorViewMut<'_>) -> Result<()> {
-        with_float!(data.dtype(), T => self.run::<T>(axis, None, data))
+    fn in_place(self, axis: usize, data: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+        with_float!(data.dtype(), T => self.run::<T>(axis, None, data, limits))
     }
 
     /// Runs in place on the output if there is no input.
@@ -39,27 +40,34 @@ impl Kind {
         axis: usize,
         input: Option<&TensorView<'_>>,
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<()> {
         let shape = *output.shape();
         let (len, inner) =
             (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product::<usize>());
-        float::transform_rows::<T>(input, output, len * inner, &|_, input, output| {
-            self.run_on(input, output, len, inner);
+        float::transform_rows::<T>(input, output, len * inner, limits, &|_, input, output| {
+            self.run_on(input, output, (len, inner), limits)
         })
     }
 
-    fn run_on<T: Float>(self, input: Option<&[T]>, output: &mut [T], len: usize, inner: usize) {
-        match self {
-            Self::LogSoftmax => softmax::log_softmax(input, output, len, inner),
-            Self::Softmax => softmax::softmax(input, output, len, inner),
+    fn run_on<T: Float>(
+        self,
+        input: Option<&[T]>,
+        output: &mut [T],
+        sizes: (usize, usize),
+        limits: &Limits,
+    ) -> Result<()> {
+        let input = match self {
+            Self::LogSoftmax | Self::Softmax => input,
             Self::Softmin => {
                 match input {
                     Some(input) => output.iter_mut().zip(input).for_each(|(y, &x)| *y = -x),
                     None => output.iter_mut().for_each(|y| *y = -*y),
                 }
-                softmax::softmax(None, output, len, inner);
+                None
             }
-        }
+        };
+        Ok(softmax_within(input, output, sizes, self == Self::LogSoftmax, limits)?)
     }
 }
 
@@ -112,9 +120,9 @@ macro_rules! softmax_layers {
                 &mut self,
                 data: &mut TensorViewMut<'_>,
                 _: &[TensorView<'_>],
-                _: &mut ForwardContext<'_>,
+                context: &mut ForwardContext<'_>,
             ) -> Result<()> {
-                Kind::$kind.in_place(self.axis(data.shape().rank())?, data)
+                Kind::$kind.in_place(self.axis(data.shape().rank())?, data, context.limits())
             }
         }
     )*};
@@ -159,9 +167,9 @@ impl CpuLayer for Softmax2d {
         &mut self,
         data: &mut TensorViewMut<'_>,
         _: &[TensorView<'_>],
-        _: &mut ForwardContext<'_>,
+        context: &mut ForwardContext<'_>,
     ) -> Result<()> {
-        Kind::Softmax.in_place(data.shape().axis(-3)?, data)
+        Kind::Softmax.in_place(data.shape().axis(-3)?, data, context.limits())
     }
 }
 

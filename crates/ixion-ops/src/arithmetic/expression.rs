@@ -9,6 +9,7 @@
 
 mod formula;
 mod inference;
+mod int8;
 mod typing;
 mod values;
 
@@ -16,6 +17,7 @@ pub use crate::support::promotion::{Standing, promote, result_type};
 pub use formula::Compiled;
 
 use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorFormat, TensorMeta};
+use crate::support::int8::pointwise::Pointwise;
 use crate::support::shape_cache::ShapeCache;
 use formula::{Form, Formula};
 use inference::sizes;
@@ -38,13 +40,16 @@ crate::operator! {
         ready: ShapeCache<PreparedExpression>,
         /// The program that was prepared for the last run in place.
         ready_in_place: ShapeCache<Prepared>,
+        /// What is computed of quantised tensors.
+        int8: Pointwise,
     }
 }
 
 impl Expression {
     /// The layer of an expression.
     pub fn new(expr: Compiled) -> Self {
-        Self { expr, ready: ShapeCache::default(), ready_in_place: ShapeCache::default() }
+        let (ready, ready_in_place) = (ShapeCache::default(), ShapeCache::default());
+        Self { expr, ready, ready_in_place, int8: Pointwise::Nothing }
     }
 
     fn run(
@@ -189,6 +194,11 @@ impl Layer for Expression {
 
 impl CpuLayer for Expression {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if let [first, others @ ..] = io.inputs
+            && self.run_int8((Some(first), others), &mut io.outputs[0], &mut io.context)?
+        {
+            return Ok(());
+        }
         if io.outputs[0].layout().format() == Format::Plain {
             return self.run(io.inputs, &mut io.outputs[0], io.context.limits());
         }
@@ -205,15 +215,23 @@ impl CpuLayer for Expression {
     }
 
     /// Supports plain tensors of any type, and blocked `f32` tensors that all have the same layout, because these can be
-    /// broadcast in the order in which they are stored.
+    /// broadcast in the order in which they are stored; also quantised tensors, for some expressions.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
         let (Some(format), Some(first)) = (formats.get(position), formats.first()) else { return false };
+        if first.is_quantized {
+            return self.supports_int8(position, formats);
+        }
         let is_blocked = format.format != Format::Plain;
         let is_possible = !is_blocked || (self.expr.is_pointwise() && format.dtype == DType::F32);
         !format.is_quantized && format.format == first.format && is_possible
     }
 
+    fn workspace(&self, _: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        self.int8_workspace(outputs)
+    }
+
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        self.configure_int8(inputs, outputs)?;
         let Some((output, axis)) = outputs.first().and_then(|output| Some((output, blocked_axis(output)?)))
         else {
             return Ok(());
@@ -233,6 +251,9 @@ impl CpuLayer for Expression {
         others: &[TensorView<'_>],
         context: &mut ForwardContext<'_>,
     ) -> Result<()> {
+        if self.run_int8((None, others), data, context)? {
+            return Ok(());
+        }
         if data.layout().format() != Format::Plain {
             let layout = data.layout().unrolled()?;
             let data = &mut data.reborrow().with_layout(layout)?;

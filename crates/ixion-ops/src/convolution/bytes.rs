@@ -6,33 +6,16 @@ use crate::op::{ForwardContext, Layer, LayerError, Result, TensorFormat, TensorM
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 use crate::support::int8;
-use crate::support::int8::{byte_weights, bytes_last, depthwise_efficiency, product_efficiency, write_last};
-use ixion_kernels::elementwise::ApplyEpilogue;
-use ixion_kernels::quantized::{Added, ByteConv, BytePanels, ByteWeights, Bytes, Finish, Outputs, PanelKind};
+use crate::support::int8::{
+    Ending, byte_weights, bytes_last, depthwise_efficiency, product_efficiency, quantize_slice,
+    with_function, write_last,
+};
+use ixion_kernels::quantized::{
+    Added, ByteConv, BytePanels, ByteWeights, Bytes, Finish, Outputs, PanelKind, add_bytes,
+};
 use ixion_kernels::reformat::{Cut, to_planes};
-use ixion_tensor::{DType, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Limits, TensorView, TensorViewMut};
 use std::borrow::Cow;
-use std::sync::Mutex;
-
-/// What an epilogue does, if the kernel can do it before it stores bytes.
-enum Ending {
-    /// Adds the input at a position, if any, and clamps the sum.
-    Sum(Option<usize>, [f32; 2]),
-    /// Applies a function.
-    Function,
-}
-
-impl Ending {
-    fn of(epilogue: Option<&Epilogue>) -> Option<Self> {
-        let Some(epilogue) = epilogue else {
-            return Some(Self::Sum(None, [f32::NEG_INFINITY, f32::INFINITY]));
-        };
-        match epilogue.bounded_sum() {
-            Some((added, bounds)) => Some(Self::Sum(added, bounds)),
-            None => (epilogue.num_inputs() == 0).then_some(Self::Function),
-        }
-    }
-}
 
 impl Conv {
     /// Supports quantised inputs with the channels last, and such an output or a plain one of floats, where the kernel supports
@@ -59,12 +42,28 @@ impl Conv {
         const TAP: f64 = 700.0;
         /// Moving an output to its plane.
         const MOVE: f64 = 30.0;
+        /// Applying a function to an output, which waits for others in memory. Otherwise, sums of depthwise convolutions do not
+        /// leave registers.
+        const FUNCTION: f64 = 12.0;
+        const DEPTHWISE_FUNCTION: f64 = 20.0;
+        /// Adding another tensor to an output in memory.
+        const ADD: f64 = 15.0;
         let Ok(shape) = self.blocked_shape(&[1, 1, 1, 1]) else { return 1.0 };
         let [rows, columns] = shape.windows.map(|window| window.kernel as f64);
         let is_pointwise = shape.windows.iter().all(|window| window.kernel == 1 && window.stride == 1);
         let makes_planes = outputs.first().is_some_and(|output| output.scale().is_none());
-        let moving = if makes_planes { MOVE } else { 0.0 };
-        match PanelKind::of(&shape) {
+        let kind = PanelKind::of(&shape);
+        let function = match kind {
+            PanelKind::Depthwise { .. } => DEPTHWISE_FUNCTION,
+            PanelKind::Product { .. } => FUNCTION,
+        };
+        let ending = match Ending::of(self.epilogue.as_ref()) {
+            Some(Ending::Function) => function,
+            Some(Ending::FunctionAndSum(_)) => function + ADD,
+            Some(Ending::Sum(..)) | None => 0.0,
+        };
+        let moving = if makes_planes { MOVE + ending } else { ending };
+        match kind {
             PanelKind::Depthwise { channels, .. } => depthwise_efficiency(channels, &shape.windows, moving),
             PanelKind::Product { depth, outputs, groups } => {
                 let finding = match groups > 1 {
@@ -78,12 +77,14 @@ impl Conv {
         }
     }
 
-    /// The size of the scratch memory: floats with the channels last, before they are moved to their planes.
+    /// The size of the scratch memory: floats with the channels last, before they are moved to their planes or another tensor
+    /// is added to them.
     pub(super) fn bytes_workspace(&self, outputs: &[TensorMeta]) -> usize {
-        let makes_planes = self.int8.is_last() && self.int8.output_scale().is_none();
-        let planes = outputs.first().filter(|_| makes_planes);
-        let bytes = planes.and_then(TensorMeta::byte_len).unwrap_or(0);
-        usize::try_from(bytes).unwrap_or(usize::MAX)
+        let adds = matches!(Ending::of(self.epilogue.as_ref()), Some(Ending::FunctionAndSum(_)));
+        let makes_floats = self.int8.is_last() && (adds || self.int8.output_scale().is_none());
+        let floats = outputs.first().filter(|_| makes_floats);
+        let count = floats.and_then(|output| output.num_elements().fixed()).unwrap_or(0);
+        usize::try_from(count).unwrap_or(0).saturating_mul(size_of::<f32>())
     }
 
     fn panel_kind(&self) -> Result<PanelKind> {
@@ -100,8 +101,13 @@ impl Conv {
             let reason = "int8 with the channels last: padding that is not zeros";
             return Err(LayerError::Unsupported(reason.to_owned()));
         }
+        self.bytes.function = None;
         let added = match Ending::of(self.epilogue.as_ref()) {
             Some(Ending::Sum(Some(position), _)) => inputs.get(position),
+            Some(Ending::FunctionAndSum(position)) => {
+                self.bytes.function = self.epilogue.as_ref().and_then(Epilogue::without_added);
+                inputs.get(position)
+            }
             _ => None,
         };
         self.bytes.added_scale = added.and_then(TensorMeta::scale);
@@ -150,17 +156,19 @@ impl Conv {
         }
         self.initialize_bytes()?;
         let (mut conv, mut epilogue) = (self.bytes.conv.take(), self.epilogue.take());
+        let mut function = self.bytes.function.take();
+        let endings = (epilogue.as_mut(), function.as_mut());
         let result = conv
             .of(*inputs[0].shape(), |shape| Ok(ByteConv::new(self.blocked_shape(shape)?)))
-            .and_then(|conv| self.convolve(conv, epilogue.as_mut(), inputs, output, context));
-        (self.bytes.conv, self.epilogue) = (conv, epilogue);
+            .and_then(|conv| self.convolve(conv, endings, inputs, output, context));
+        (self.bytes.conv, self.epilogue, self.bytes.function) = (conv, epilogue, function);
         result
     }
 
     fn convolve(
         &self,
         conv: &ByteConv,
-        epilogue: Option<&mut Epilogue>,
+        (epilogue, function): (Option<&mut Epilogue>, Option<&mut Epilogue>),
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
         context: &mut ForwardContext<'_>,
@@ -179,34 +187,48 @@ impl Conv {
                 run(conv, (&input, weights), &finish, output, context)
             }
             (Some(Ending::Sum(Some(position), bounds)), _) => {
-                let added = inputs.get(position).zip(self.bytes.added_scale);
-                let (added, scale) = added.ok_or_else(missing)?;
-                let values = bytes_last(added)?;
-                if values.len() != output.num_elements() {
-                    return Err(too_small());
-                }
+                let (values, scale) = self.added(inputs, position, output)?;
                 let added = Some(Added { values: Bytes::from(&*values), scale, zero_point: 0 });
                 run(conv, (&input, weights), &Finish { bounds, added, ..finish }, output, context)
             }
-            (Some(Ending::Function), Some(epilogue)) => {
-                let start = epilogue.start(inputs, DType::F32, &shape)?;
-                let failed = Mutex::new(None);
-                // A function of one element is the same everywhere.
-                let function = |values: &mut [f32]| {
-                    if let Err(error) = start.apply(0, values)
-                        && let Ok(mut failed) = failed.lock()
-                    {
-                        *failed = Some(error);
+            (Some(Ending::FunctionAndSum(position)), _) => {
+                let (values, added_scale) = self.added(inputs, position, output)?;
+                let function = function.ok_or_else(missing)?;
+                with_function(function, inputs, &shape, &mut |function| {
+                    let finish = Finish { function: Some(function), ..Finish::NONE };
+                    let (last, limits) = context.scratch_and_limits::<f32>(output.num_elements())?;
+                    let to = Outputs::F32(&mut *last);
+                    conv.run(Bytes::from(&*input), weights, &finish, to, limits)?;
+                    add_bytes(last, (&values, added_scale), limits)?;
+                    match output.dtype() {
+                        DType::I8 => write_last(output, |output| quantize_slice(last, scale, output, limits)),
+                        _ => write_planes(last, output, limits),
                     }
-                };
-                let finish = Finish { function: Some(&function), ..finish };
-                run(conv, (&input, weights), &finish, output, context)?;
-                match failed.into_inner() {
-                    Ok(Some(error)) => Err(error.into()),
-                    _ => Ok(()),
-                }
+                })
+            }
+            (Some(Ending::Function), Some(epilogue)) => {
+                with_function(epilogue, inputs, &shape, &mut |function| {
+                    let finish = Finish { function: Some(function), ..finish };
+                    run(conv, (&input, weights), &finish, output, context)
+                })
             }
             _ => Err(LayerError::Unsupported("int8 with the channels last: this epilogue".to_owned())),
+        }
+    }
+
+    /// The elements that are added to the output, and their scale.
+    fn added<'a>(
+        &self,
+        inputs: &[TensorView<'a>],
+        position: usize,
+        output: &TensorViewMut<'_>,
+    ) -> Result<(Cow<'a, [i8]>, f32)> {
+        let missing = || LayerError::Unsupported("int8: a tensor without a scale is added".to_owned());
+        let (added, scale) = inputs.get(position).zip(self.bytes.added_scale).ok_or_else(missing)?;
+        let values = bytes_last(added)?;
+        match values.len() == output.num_elements() {
+            true => Ok((values, scale)),
+            false => Err(too_small()),
         }
     }
 }
@@ -225,9 +247,14 @@ fn run(
             Ok(conv.run(input, weights, finish, Outputs::I8(output), limits)?)
         });
     }
-    let (shape, count) = (*output.shape(), output.num_elements());
-    let (last, limits) = context.scratch_and_limits::<f32>(count)?;
+    let (last, limits) = context.scratch_and_limits::<f32>(output.num_elements())?;
     conv.run(input, weights, finish, Outputs::F32(&mut *last), limits)?;
+    write_planes(last, output, limits)
+}
+
+/// Writes floats, whose channels are last, as the planes of an output.
+fn write_planes(last: &[f32], output: &mut TensorViewMut<'_>, limits: &Limits) -> Result<()> {
+    let (shape, count) = (*output.shape(), output.num_elements());
     let [outer, len] = [0usize, 1].map(|axis| shape.get(axis).copied().unwrap_or(1));
     let inner = count.checked_div(outer * len).unwrap_or(0);
     let cut = Cut { outer, len, inner, block: None };
@@ -326,13 +353,17 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
-        /// Only ties are rounded differently: one path divides by the scale of the output, the other multiplies by its
-        /// reciprocal.
         #[test]
         fn both_orders_of_channels_give_the_same_results(
             case in cases(),
             seed in 0usize..1000,
-            epilogue in prop::sample::select(vec![None, Some("relu(@0)"), Some("silu(@0)"), Some("relu(add(@0,@1))")]),
+            epilogue in prop::sample::select(vec![
+                None,
+                Some("relu(@0)"),
+                Some("silu(@0)"),
+                Some("relu(add(@0,@1))"),
+                Some("add(@1,silu(@0))"),
+            ]),
             scales in [1e-3f32..0.1, 1e-2f32..1.0, 1e-2f32..1.0],
         ) {
             let mut params = case.params.clone();
@@ -361,10 +392,7 @@ mod tests {
             let mut layer = conv.create(count).unwrap();
             prop_assert!((0..=count).all(|at| layer.supports(at, &[format; 3][..=at])));
             let found = run(&mut *layer, &inputs, out_scale, Format::ChannelsLast);
-            let pairs = found.to_vec::<i8>().unwrap().into_iter().zip(wanted.to_vec::<i8>().unwrap());
-            let off = pairs.filter(|(a, b)| a != b).map(|(a, b)| a.abs_diff(b));
-            let off: Vec<u8> = off.collect();
-            prop_assert!(off.iter().all(|&off| off == 1) && off.len() * 50 <= wanted.num_elements(), "{off:?}");
+            prop_assert_eq!(found.to_vec::<i8>().unwrap(), wanted.to_vec::<i8>().unwrap());
 
             let float = TensorFormat::plain(DType::F32);
             let formats = [&[format; 2][..count], &[float]].concat();
@@ -396,6 +424,16 @@ mod tests {
         assert!(takes(&[], &[2, 3, 3, 3]));
         assert!(!takes(&[("padding", "1"), ("padding_mode", "reflect")], &[2, 3, 3, 3]));
         assert!(!takes(&[], &[2, 3, 3]) && !takes(&[], &[1, 70_000, 1, 1]));
+
+        let takes_sum = |epilogue: &str| {
+            let weight = waves(&[2, 3, 3, 3]).cast(DType::F32).unwrap();
+            let conv = operator("nn.Conv2d", &[("epilogue", epilogue)]).with_attr("weight", weight);
+            conv.with_names(&["input", "epilogue_1"]).create(2).unwrap().supports(0, &[last])
+        };
+        assert!(takes_sum("add(@1,silu(@0))") && takes_sum("add(mul(@0,2),@1)"));
+        for epilogue in ["add(@1,int(@0))", "add(@1,mul(@0,@1))", "mul(@1,silu(@0))"] {
+            assert!(!takes_sum(epilogue), "{epilogue}");
+        }
 
         let weight = waves(&[2, 3, 3, 3]).cast(DType::F32).unwrap();
         let mirrored = operator("nn.Conv2d", &[("padding", "1"), ("padding_mode", "reflect")]);

@@ -6,7 +6,8 @@ use crate::support::broadcast::Converted;
 use crate::support::views::{Plain, axis_of, write_plain};
 use ixion_kernels::take::{IndicesAlong, first_outside, take, take_rows};
 use ixion_tensor::{
-    Complex, DType, Dim, Element, Layout, TensorError, TensorView, TensorViewMut, resolve_axis, with_bits,
+    Complex, DType, Dim, Element, Layout, Limits, TensorError, TensorView, TensorViewMut, resolve_axis,
+    with_bits,
 };
 use std::ops::RangeInclusive;
 
@@ -121,7 +122,7 @@ impl CpuLayer for IndexSelect {
         let indices = checked_indices(&io.inputs[self.index.0], len.unwrap_or(1))?;
         let Some(len) = len else { return Ok(io.outputs[0].copy_from(&io.inputs[0])?) };
         let inner = io.inputs[0].shape().iter().skip(axis + 1).product();
-        take_checked(&io.inputs[0], (len, inner), &indices, &mut io.outputs[0])
+        take_checked(&io.inputs[0], (len, inner), &indices, &mut io.outputs[0], io.context.limits())
     }
 }
 
@@ -157,11 +158,13 @@ fn take_checked(
     (len, inner): (usize, usize),
     indices: &Plain<'_>,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
 ) -> Result<()> {
     let (input, indices) = (Plain::of(input)?, indices.view().bits_slice::<u64>()?);
     write_plain(output, &mut |output| {
         with_bits!(output.dtype(), B => {
-            take_rows(input.view().bits_slice::<B>()?, len, inner, indices, output.bits_slice::<B>()?);
+            let (from, to) = (input.view().bits_slice::<B>()?, output.bits_slice::<B>()?);
+            take_rows(from, (len, inner), indices, to, limits)?;
         });
         Ok(())
     })
@@ -343,7 +346,8 @@ impl CpuLayer for Embedding {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let weight = self.weight.view(io.inputs)?;
         let indices = checked_indices(&io.inputs[0], weight.shape()[0])?;
-        take_checked(&weight, (weight.shape()[0], weight.shape()[1]), &indices, &mut io.outputs[0])
+        let sizes = (weight.shape()[0], weight.shape()[1]);
+        take_checked(&weight, sizes, &indices, &mut io.outputs[0], io.context.limits())
     }
 }
 

@@ -8,7 +8,7 @@ use super::with_lapack::*;
 use crate::op::{LayerError, Result, TensorMeta};
 use crate::support::broadcast::{TensorOrScalar, broadcasts};
 use crate::support::choices::choices;
-use ixion_tensor::{DType, Limits, Scalar, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Limits, Scalar, TensorView, TensorViewMut};
 
 choices! {
     /// The routine that PyTorch calls on a GPU. The result is the same.
@@ -194,12 +194,13 @@ fn stack(inputs: &[TensorMeta], hermitian: bool) -> Result<Stack<'_>> {
 }
 
 /// Checks that tolerances are real, one for all matrices or one for each. Matrices without elements need none, so that any
-/// number of them will do.
+/// number of them will do; if sizes are unknown, a run checks this again.
 fn check_tolerances(
     [atol, rtol]: [Option<TensorOrScalar>; 2],
     inputs: &[TensorMeta],
     stack: &Stack<'_>,
 ) -> Result<()> {
+    let may_be = |len: Dim, wanted: i64| len.fixed().is_none_or(|len| len == wanted);
     for (name, tolerance) in [("the tolerance `atol`", atol), ("the tolerance `rtol`", rtol)] {
         let Some(tolerance) = tolerance else { continue };
         let (dtype, _) = tolerance.kind(inputs);
@@ -208,7 +209,7 @@ fn check_tolerances(
         }
         let TensorOrScalar::Input(position) = tolerance else { continue };
         let found = &inputs[position];
-        let is_any = inputs[0].num_elements() == 0usize || found.num_elements() == 1usize;
+        let is_any = may_be(inputs[0].num_elements(), 0) || may_be(found.num_elements(), 1);
         if !is_any && !broadcasts(found.dims(), stack.batch) {
             return Err(LayerError::shape(name, "one number, or one for each matrix", found));
         }

@@ -181,6 +181,7 @@ fn without_lapack_errors_state_how_to_get_it() {
 mod with_lapack {
     use super::*;
     use crate::support::testing::Operator;
+    use ixion_tensor::{DType, Dim};
 
     fn of_two<'a>(op_type: &'a str, params: &[(&'a str, &'a str)]) -> Operator<'a> {
         operator(op_type, params).with_outputs(2)
@@ -225,6 +226,10 @@ mod with_lapack {
         let error = run("aten::linalg_pinv", "rtol", &a, &tensor(&[3], &[0.0; 3])).unwrap_err().to_string();
         let wanted = "one number, or one for each matrix";
         assert_eq!(error, format!("the tolerance `rtol`: expected {wanted}, got 3 f64"));
+        // Matrices of unknown sizes may be empty.
+        let unknown = TensorMeta::new(DType::F32, [Dim::symbol("m"), Dim::symbol("n")]);
+        let inverse = operator("aten::linalg_pinv", &[]).with_names(&["input", "rtol"]);
+        assert_eq!(inverse.infer(&[unknown.clone(), unknown]).unwrap()[0].to_string(), "n×m f32");
     }
 
     /// After the deadline, the layers themselves return an error.

@@ -414,7 +414,10 @@ impl CpuLayer for Linear {
         Ok(())
     }
 
-    fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
+    fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
+        if self.int8.is_selected() {
+            return self.int8_workspace(outputs);
+        }
         let Some(shape) = inputs.first().and_then(|input| input.shape().ok()) else { return 0 };
         let Some((&features, rows)) = shape.split_last() else { return 0 };
         let rows = rows.iter().copied().fold(1, usize::saturating_mul);
@@ -472,7 +475,7 @@ impl CpuLayer for Linear {
 
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         if io.inputs[0].dtype() == DType::I8 && self.int8.is_selected() {
-            return self.run_int8(io.inputs, &mut io.outputs[0], io.context.limits());
+            return self.run_int8(io.inputs, &mut io.outputs[0], &mut io.context);
         }
         if io.inputs[0].dtype().is_complex() {
             return self.run_complex(io.inputs, &mut io.outputs[0], io.context.limits());

@@ -12,7 +12,7 @@ use crate::support::views::with_first;
 use crate::support::weights;
 use ixion_kernels::Float;
 use ixion_kernels::norm::{Affine, Norm};
-use ixion_tensor::{Dim, TensorView, TensorViewMut};
+use ixion_tensor::{Dim, Limits, TensorView, TensorViewMut};
 pub use running::Running;
 use std::ops::RangeInclusive;
 
@@ -239,7 +239,7 @@ impl ChannelNorm<'_> {
         let (weight, bias) =
             (weights::read::<T>(self.weight, inputs)?, weights::read::<T>(self.bias, inputs)?);
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
-        let shape = *output.shape();
+        let (shape, limits) = (*output.shape(), context.limits());
         let axis = self.axis(shape.rank()).unwrap_or(0);
         let (channels, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
         let in_group = match self.statistics {
@@ -248,7 +248,7 @@ impl ChannelNorm<'_> {
                 let variance = float::read::<T>(&variance.view(inputs)?)?;
                 let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
                 self.stored_affine(&mean, &variance, affine, scale, shift);
-                return change_channels::<T>(input, output, scale, shift, inner);
+                return change_channels::<T>(input, output, [scale, shift], inner, limits);
             }
             Statistics::OfBatch => {
                 let (scale, shift) = context.scratch::<T>(2 * channels)?.split_at_mut(channels);
@@ -256,14 +256,15 @@ impl ChannelNorm<'_> {
                     let data = input.copied().unwrap_or_else(|| output.as_view());
                     self.batch_affine(&float::read::<T>(&data)?, inner, affine, scale, shift);
                 }
-                return change_channels::<T>(input, output, scale, shift, inner);
+                return change_channels::<T>(input, output, [scale, shift], inner, limits);
             }
             Statistics::OfChannels => 1,
             Statistics::OfGroups(groups) => channels / groups,
         };
         let (norm, len) = (Norm::Standard { eps: self.eps }, in_group * inner);
-        float::transform_rows::<T>(input, output, len, &|group, input, data| {
+        float::transform_rows::<T>(input, output, len, limits, &|group, input, data| {
             norm.planes(input, data, len, (inner, group * in_group), affine);
+            Ok(())
         })
     }
 
@@ -323,17 +324,19 @@ fn wide<T: Float>(x: T) -> f64 {
 fn change_channels<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
-    scale: &[T],
-    shift: &[T],
+    [scale, shift]: [&[T]; 2],
     inner: usize,
+    limits: &Limits,
 ) -> Result<()> {
     let affine = Affine { weight: Some(scale), bias: Some(shift) };
     match inner {
-        1 => {
-            float::transform_rows::<T>(input, output, scale.len(), &|_, input, rows| affine.rows(input, rows))
-        }
-        _ => float::transform_rows::<T>(input, output, inner, &|plane, input, planes| {
+        1 => float::transform_rows::<T>(input, output, scale.len(), limits, &|_, input, rows| {
+            affine.rows(input, rows);
+            Ok(())
+        }),
+        _ => float::transform_rows::<T>(input, output, inner, limits, &|plane, input, planes| {
             affine.planes(input, planes, inner, plane);
+            Ok(())
         }),
     }
 }

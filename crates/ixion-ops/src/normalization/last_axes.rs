@@ -7,7 +7,7 @@ use crate::support::views::run_in_place;
 use crate::support::weights;
 use ixion_kernels::Float;
 use ixion_kernels::norm::{self, Affine, LocalResponse, Norm};
-use ixion_tensor::{DType, Dim, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Dim, Limits, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -87,10 +87,13 @@ fn run<T: Float>(
     norm: Norm,
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
-    len: usize,
+    (len, limits): (usize, &Limits),
     affine: Affine<'_, T>,
 ) -> Result<()> {
-    float::transform_rows::<T>(input, output, len, &|_, input, rows| norm.rows(input, rows, len, affine))
+    float::transform_rows::<T>(input, output, len, limits, &|_, input, rows| {
+        norm.rows(input, rows, len, affine);
+        Ok(())
+    })
 }
 
 impl LayerNorm {
@@ -100,13 +103,14 @@ impl LayerNorm {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<()> {
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let bias = weights::read::<T>(self.bias.as_ref(), inputs)?;
         let affine = Affine { weight: weight.as_deref(), bias: bias.as_deref() };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        run(Norm::Standard { eps: self.eps }, input, output, len, affine)
+        run(Norm::Standard { eps: self.eps }, input, output, (len, limits), affine)
     }
 }
 
@@ -117,6 +121,7 @@ impl RmsNorm {
         input: Option<&TensorView<'_>>,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
+        limits: &Limits,
     ) -> Result<()> {
         let weight = weights::read::<T>(self.weight.as_ref(), inputs)?;
         let epsilon = if T::DTYPE == DType::F64 { f64::EPSILON } else { f32::EPSILON.into() };
@@ -124,7 +129,7 @@ impl RmsNorm {
         let affine = Affine { weight: weight.as_deref(), bias: None };
         let shape = output.shape();
         let len = shape[shape.rank() - self.normalized_shape.len()..].iter().product();
-        run(Norm::RootMeanSquare { eps }, input, output, len, affine)
+        run(Norm::RootMeanSquare { eps }, input, output, (len, limits), affine)
     }
 }
 

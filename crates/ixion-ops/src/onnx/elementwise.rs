@@ -14,6 +14,7 @@ use crate::op::Result;
 use crate::support::arguments::{InputCount, InputIndex};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
+use crate::support::int8::Lookup;
 use crate::support::shape_cache::ShapeCache;
 use ixion_tensor::Scalar;
 use std::ops::RangeInclusive;
@@ -213,7 +214,7 @@ impl Decompose for IsNan {
 
 impl Decompose for Selu {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
-        let elu = decomposition.then(ELU { alpha: self.alpha }, &[X])?;
+        let elu = decomposition.then(ELU { alpha: self.alpha, lookup: Lookup::default() }, &[X])?;
         Ok(vec![decomposition.compute(&format!("mul(@0,{:?})", self.gamma), &[elu])?])
     }
 }
@@ -236,21 +237,21 @@ impl Decompose for Shrink {
 
 impl Decompose for Softsign {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
-        Ok(vec![decomposition.then(TorchSoftsign {}, &[X])?])
+        Ok(vec![decomposition.then(TorchSoftsign { lookup: Lookup::default() }, &[X])?])
     }
 }
 
 impl Decompose for Swish {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let steep = decomposition.compute(&format!("mul(@0,{:?})", self.alpha), &[X])?;
-        let gate = decomposition.then(Sigmoid {}, &[steep])?;
+        let gate = decomposition.then(Sigmoid { lookup: Lookup::default() }, &[steep])?;
         Ok(vec![decomposition.compute("mul(@0,@1)", &[X, gate])?])
     }
 }
 
 impl Decompose for ThresholdedRelu {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
-        let layer = Threshold { threshold: self.alpha, value: 0.0 };
+        let layer = Threshold { threshold: self.alpha, value: 0.0, lookup: Lookup::default() };
         Ok(vec![decomposition.then(layer, &[X])?])
     }
 }

@@ -11,6 +11,7 @@ mod deferred;
 mod error;
 mod format;
 mod guard;
+mod io;
 mod layer;
 mod meta;
 mod plugin;
@@ -31,9 +32,10 @@ pub use error::{LayerError, Result};
 pub use format::{Device, TensorFormat};
 #[doc(hidden)]
 pub use guard::{catch_panic, drop_layer};
+pub use io::{ForwardContext, Io};
 #[doc(hidden)]
 pub use layer::AsLayer;
-pub use layer::{CloneCpuLayer, Cost, CpuLayer, ForwardContext, Io, Layer, PACKED, Tactic, View, exactly};
+pub use layer::{CloneCpuLayer, Cost, CpuLayer, Layer, PACKED, Tactic, View, exactly};
 pub use meta::TensorMeta;
 #[doc(hidden)]
 pub use plugin::lookup;

@@ -1,11 +1,16 @@
 //! Fake quantisation: rounding floats as if they were quantised, as in models of quantisation-aware training.
 
+mod int8;
+
 use super::factors::{OfSlices, OfTensor, by_runs};
-use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, exactly};
+use crate::op::{
+    CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, View, exactly,
+};
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::float;
+use int8::Int8Steps;
 use ixion_kernels::widest;
-use ixion_tensor::{DType, TensorView, TensorViewMut};
+use ixion_tensor::{DType, Layout, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
 crate::operator! {
@@ -19,6 +24,8 @@ crate::operator! {
         quant_min: i64,
         /// The largest quantised value.
         quant_max: i64,
+        /// Whether numbers are divided by the scale, as in ONNX, instead of multiplied by its reciprocal. PNNX never writes it.
+        divides: bool = false,
     }
     validate |layer| {
         let range = range(layer.quant_min, layer.quant_max)?;
@@ -76,11 +83,14 @@ struct Steps {
     /// Whether the zero point has an integer type: then it is added after rounding, otherwise before.
     is_integer: bool,
     range: [f64; 2],
+    /// Whether `f32` is divided by the scale instead of multiplied by its reciprocal.
+    divides: bool,
 }
 
 impl Steps {
     fn new((scale, zero_point): (f64, f64), is_integer: bool, range: [i32; 2]) -> Self {
-        Self { scale: scale as f32, zero_point, is_integer, range: range.map(f64::from) }
+        let (scale, range) = (scale as f32, range.map(f64::from));
+        Self { scale, zero_point, is_integer, range, divides: false }
     }
 
     /// Rounds and clamps a number that is given in steps, and returns its distance from the zero point in steps.
@@ -97,7 +107,8 @@ impl Steps {
 
     #[inline(always)]
     fn single(&self, x: f32) -> f32 {
-        self.rounded(f64::from(x * (1.0 / self.scale))) as f32 * self.scale
+        let steps = if self.divides { x / self.scale } else { x * (1.0 / self.scale) };
+        self.rounded(f64::from(steps)) as f32 * self.scale
     }
 
     /// With a scale per slice, f64 is divided and multiplied in f64.
@@ -139,6 +150,18 @@ impl FakeQuantize {
     fn factors(&self) -> OfTensor<'_> {
         OfTensor { scale: &self.scale, zero_point: &self.zero_point }
     }
+
+    /// The scale of int8 tensors that hold all results: those are whole multiples of it, from −127 to 127. For a range that
+    /// begins at −128, int8 has −127 instead. `None` if there are others, or if the graph computes the scale.
+    pub fn int8_scale(&self) -> Option<f32> {
+        self.int8_steps().map(|steps| steps.scale)
+    }
+
+    fn int8_steps(&self) -> Option<Int8Steps> {
+        let (scale, zero_point) = self.factors().constants()?;
+        let ends = [self.quant_min, self.quant_max].map(|end| end.saturating_sub(zero_point));
+        Int8Steps::new((scale as f32, self.divides), ends)
+    }
 }
 
 impl Layer for FakeQuantize {
@@ -150,12 +173,31 @@ impl Layer for FakeQuantize {
         self.factors().check(inputs)?;
         float::same_as_input(inputs)
     }
+
+    /// Int8 that is quantised in the same steps is the result, unless some of its values are outside of the range.
+    fn view_of(&self, _: usize, inputs: &[(DType, Layout)], _: &Shape) -> Result<Option<View>> {
+        let is_whole = || self.int8_steps().is_some_and(|steps| steps.hold_all());
+        let input = inputs.first().filter(|(dtype, _)| *dtype == DType::I8 && is_whole());
+        Ok(input.map(|&(_, layout)| View { input: 0, layout }))
+    }
 }
 
 impl CpuLayer for FakeQuantize {
+    fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        int8::supports(self.int8_scale().is_some(), position, formats)
+    }
+
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+        int8::check(self.int8_scale(), inputs.iter().chain(outputs))
+    }
+
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        if let (DType::I8, Some(steps)) = (io.outputs[0].dtype(), self.int8_steps()) {
+            return steps.write(&io.inputs[0], &mut io.outputs[0], io.context.limits());
+        }
         let range = range(self.quant_min, self.quant_max)?;
-        let param = Steps::new(self.factors().numbers(io.inputs)?, true, range);
+        let steps = Steps::new(self.factors().numbers(io.inputs)?, true, range);
+        let param = Steps { divides: self.divides, ..steps };
         round(&io.inputs[0], &mut io.outputs[0], &[param], usize::MAX, Steps::double)
     }
 }
@@ -236,8 +278,21 @@ mod tests {
         assert!(nan.iter().all(|x| x.is_nan()), "{nan:?}");
     }
 
+    /// 143.5 is 3.5 steps, but a little less times the reciprocal of 41.
     #[test]
-    fn double_precision_is_not_rounded_before_it_is_quantised() {
+    fn numbers_may_be_divided_by_the_scale() {
+        let range = [("zero_point", "0"), ("quant_min", "0"), ("quant_max", "9")];
+        let params = [("scale", "41.0"), range[0], range[1], range[2], ("divides", "True")];
+        let found = |count: usize| {
+            let fake = operator("aten::fake_quantize_per_tensor_affine", &params[..count]);
+            fake.run_one(&[&tensor(&[1], &[143.5f32])]).unwrap()
+        };
+        assert_close(&found(4), &[1], &[123.0]);
+        assert_close(&found(5), &[1], &[164.0]);
+    }
+
+    #[test]
+    fn double_precision_is_not_rounded_before_it_is_quantized() {
         let x = tensor(&[2], &[0.5f64 + 1e-12, 1.5 - 1e-12]);
         assert_close(&fake("1.0").run_one(&[&x]).unwrap(), &[2], &[1.0, 1.0]);
     }

@@ -187,10 +187,15 @@ impl Reduction<'_> {
     }
 
     /// As [`Reduction::forward`], with its own scratch memory.
-    fn forward_alone(&self, input: &TensorView<'_>, output: &mut TensorViewMut<'_>) -> Result<()> {
-        let (mut workspace, limits) = (Workspace::new()?, Limits::default());
+    fn forward_alone(
+        &self,
+        input: &TensorView<'_>,
+        output: &mut TensorViewMut<'_>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let mut workspace = Workspace::new()?;
         workspace.reserve(fold::scratch_bytes(output.num_elements()))?;
-        self.forward(input, output, &mut ForwardContext::new(&mut workspace, &limits))
+        self.forward(input, output, &mut ForwardContext::new(&mut workspace, limits))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Largest and smallest elements and their positions: max, min, argmax, argmin, topk.
 
+mod select;
+
 use crate::op::{CpuLayer, Io, Layer, LayerError, Result, TensorMeta};
 use crate::reduction::along_axes::{Axes, extreme_of_all, workspace};
 use crate::support::arguments::OutputCount;
@@ -11,6 +13,7 @@ use crate::support::views::Plain;
 use ixion_kernels::reduce::extremes::along_axis;
 use ixion_kernels::widest;
 use ixion_tensor::{DType, Dim, Element, Limits, Tensor, TensorView, TensorViewMut, resolve_axis};
+use select::select;
 
 /// Runs an expression with `$T` bound to the type in which elements are compared.
 macro_rules! with_order {
@@ -101,14 +104,20 @@ fn add_places(places: &mut Vec<i64>, picked: Vec<usize>) {
 }
 
 /// The extremes along an axis, or that of all elements, in the type in which they are compared, and their positions.
-fn extremes(first: First, dim: Option<i64>, input: &TensorView<'_>) -> Result<(Tensor, Vec<i64>)> {
-    with_order!(input.dtype(), T => extremes_in::<T>(first, dim, input))
+fn extremes(
+    first: First,
+    dim: Option<i64>,
+    input: &TensorView<'_>,
+    limits: &Limits,
+) -> Result<(Tensor, Vec<i64>)> {
+    with_order!(input.dtype(), T => extremes_in::<T>(first, dim, input, limits))
 }
 
 fn extremes_in<T: Element + PartialOrd>(
     first: First,
     dim: Option<i64>,
     input: &TensorView<'_>,
+    limits: &Limits,
 ) -> Result<(Tensor, Vec<i64>)> {
     let axes = Axes::along(dim, false, input.shape().rank())?;
     let (len, rows) = (axes.len(input.shape()), axes.rows(input)?);
@@ -125,8 +134,13 @@ fn extremes_in<T: Element + PartialOrd>(
     let values = Plain::of(&values)?;
     let count = input.num_elements() / len.max(1);
     let (mut extremes, mut places) = (vec![T::default(); count], vec![0; count]);
-    let is_largest = first == First::Largest;
-    along_axis(values.view().slice::<T>()?, (len, inner), is_largest, &mut extremes, &mut places);
+    let blocks = (BETWEEN_CHECKS / (len * inner).max(1)).max(1);
+    let (from, to) = ((blocks * len * inner).max(1), (blocks * inner).max(1));
+    let results = extremes.chunks_mut(to).zip(places.chunks_mut(to));
+    for (values, (extremes, places)) in values.view().slice::<T>()?.chunks(from).zip(results) {
+        limits.check_deadline()?;
+        along_axis(values, (len, inner), first == First::Largest, extremes, places);
+    }
     Ok((Tensor::from_vec(extremes, &[count])?, places))
 }
 
@@ -185,7 +199,7 @@ impl CpuLayer for Extremes {
             let is_largest = self.first == First::Largest;
             return extreme_of_all(is_largest, &io.inputs[0], &mut io.outputs[0], &mut io.context);
         }
-        let (extremes, places) = extremes(self.first, self.dim, &io.inputs[0])?;
+        let (extremes, places) = extremes(self.first, self.dim, &io.inputs[0], io.context.limits())?;
         let shape = *io.outputs[0].shape();
         io.outputs[0].cast_from(&extremes.reshape(&shape)?.view())?;
         io.outputs.get_mut(1).map_or(Ok(()), |output| write_places(places, output))
@@ -234,7 +248,8 @@ impl Layer for PlacesOfExtremes {
 
 impl CpuLayer for PlacesOfExtremes {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
-        write_places(extremes(self.first, self.dim, &io.inputs[0])?.1, &mut io.outputs[0])
+        let (_, places) = extremes(self.first, self.dim, &io.inputs[0], io.context.limits())?;
+        write_places(places, &mut io.outputs[0])
     }
 }
 
@@ -299,64 +314,6 @@ fn first_in_no_order(keys: &[i64], k: usize) -> Vec<usize> {
     select(&mut places, k, |a, b| keys[a] < keys[b]);
     places.truncate(k);
     places
-}
-
-/// Moves the positions of the first `k` elements to the front, in unspecified order: a quickselect with the median of three
-/// as pivot, until at most three positions are left, which are sorted.
-fn select(places: &mut [usize], k: usize, less: impl Fn(usize, usize) -> bool) {
-    let (mut first, mut last) = (0, places.len());
-    let mut depth = 2 * places.len().max(1).ilog2();
-    let Some(nth) = k.checked_sub(1).filter(|&nth| nth < last) else { return };
-    while last - first > 3 {
-        if depth == 0 {
-            return places[first..last].sort_by(|&a, &b| less(b, a).cmp(&less(a, b)));
-        }
-        depth -= 1;
-        let middle = first + (last - first) / 2;
-        let median = median_of([first + 1, middle, last - 1], |a, b| less(places[a], places[b]));
-        places.swap(first, median);
-        let cut = part(places, first, last, &less);
-        if cut <= nth { first = cut } else { last = cut }
-    }
-    for sorted in first + 1..last {
-        for at in (first + 1..=sorted).rev().take_while(|&at| at > first) {
-            if !less(places[at], places[at - 1]) {
-                break;
-            }
-            places.swap(at, at - 1);
-        }
-    }
-}
-
-fn median_of([a, b, c]: [usize; 3], less: impl Fn(usize, usize) -> bool) -> usize {
-    match (less(a, b), less(b, c), less(a, c)) {
-        (true, true, _) => b,
-        (true, false, true) => c,
-        (true, false, false) => a,
-        (false, _, true) => a,
-        (false, true, false) => c,
-        (false, false, false) => b,
-    }
-}
-
-/// Partitions `first + 1..last` around the pivot at `first`; returns where the second part begins.
-fn part(places: &mut [usize], first: usize, last: usize, less: impl Fn(usize, usize) -> bool) -> usize {
-    let pivot = places[first];
-    let (mut low, mut high) = (first + 1, last);
-    loop {
-        while low < last && less(places[low], pivot) {
-            low += 1;
-        }
-        high -= 1;
-        while high > first && less(pivot, places[high]) {
-            high -= 1;
-        }
-        if low >= high {
-            return low;
-        }
-        places.swap(low, high);
-        low += 1;
-    }
 }
 
 impl Layer for Topk {
@@ -470,20 +427,6 @@ mod tests {
         let nan = tensor(&[3], &[1f64, f64::NAN, 2.0]);
         let largest = operator("torch.topk", &[("k", "2")]).with_outputs(2).run(&[&nan]).unwrap();
         assert_eq!(largest[1].to_vec::<i64>().unwrap(), [1, 2]);
-    }
-
-    #[test]
-    fn unsorted_selection_finds_the_same_elements() {
-        let values: Vec<usize> = (0..40).map(|i| (i * i * 7 + i * 3) % 23).collect();
-        for k in 0..=values.len() {
-            let mut places: Vec<usize> = (0..values.len()).collect();
-            select(&mut places, k, |a, b| values[a] < values[b]);
-            let (mut found, mut sorted) = (places[..k].to_vec(), values.clone());
-            found.iter_mut().for_each(|place| *place = values[*place]);
-            found.sort_unstable();
-            sorted.sort_unstable();
-            assert_eq!(found, sorted[..k], "the {k} smallest");
-        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::support::float;
 use crate::support::float::{SHARE, with_float};
 use ixion_kernels::Float;
 use ixion_kernels::parallel::for_each_chunk;
-use ixion_tensor::{Complex, DType, Tensor, TensorView, TensorViewMut, resolve_axis};
+use ixion_tensor::{Complex, DType, Limits, Tensor, TensorView, TensorViewMut, resolve_axis};
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
@@ -41,26 +41,34 @@ const ROWS: usize = 4;
 /// Adjacent lanes that are combined side by side.
 const LANES: usize = 64;
 
+/// The number of combinations between checks of the deadline.
+const BETWEEN_CHECKS: usize = 1 << 16;
+
 /// Replaces each element by the combination of `start`, all elements before it and itself along the middle axis of
 /// …×`len`×`inner`.
 fn scan<T: Copy, A: Copy>(
     values: &mut [T],
-    (len, inner): (usize, usize),
+    (len, inner, limits): (usize, usize, &Limits),
     start: A,
     widen: impl Fn(T) -> A,
     join: impl Fn(A, A) -> A,
     narrow: impl Fn(A) -> T,
-) {
-    let block = (len * inner).max(1);
+) -> Result<()> {
+    let (block, mut unchecked) = ((len * inner).max(1), 0);
     if inner == 1 {
         let mut groups = values.chunks_exact_mut(block.saturating_mul(ROWS));
         for group in &mut groups {
+            unchecked += group.len();
+            if unchecked >= BETWEEN_CHECKS {
+                unchecked = 0;
+                limits.check_deadline()?;
+            }
             let mut rows = group.chunks_exact_mut(block);
             let rows: [&mut [T]; ROWS] = std::array::from_fn(|_| rows.next().unwrap_or_default());
-            scan_rows(rows, start, &widen, &join, &narrow);
+            scan_rows((rows, limits), start, &widen, &join, &narrow)?;
         }
-        let rest = groups.into_remainder().chunks_exact_mut(block);
-        return rest.for_each(|row| scan_rows([row], start, &widen, &join, &narrow));
+        let mut rest = groups.into_remainder().chunks_exact_mut(block);
+        return rest.try_for_each(|row| scan_rows(([row], limits), start, &widen, &join, &narrow));
     }
     for block in values.chunks_exact_mut(block) {
         for lane in (0..inner).step_by(LANES) {
@@ -72,27 +80,39 @@ fn scan<T: Copy, A: Copy>(
                     *total = join(*total, widen(*x));
                     *x = narrow(*total);
                 }
+                unchecked += width;
+                if unchecked >= BETWEEN_CHECKS {
+                    unchecked = 0;
+                    limits.check_deadline()?;
+                }
             }
         }
     }
+    Ok(())
 }
 
 /// Scans rows of the same length side by side.
 fn scan_rows<const R: usize, T: Copy, A: Copy>(
-    mut rows: [&mut [T]; R],
+    (mut rows, limits): ([&mut [T]; R], &Limits),
     start: A,
     widen: &impl Fn(T) -> A,
     join: &impl Fn(A, A) -> A,
     narrow: &impl Fn(A) -> T,
-) {
+) -> Result<()> {
     let len = rows.iter().map(|row| row.len()).min().unwrap_or(0);
     let mut totals = [start; R];
-    for at in 0..len {
-        for (row, total) in rows.iter_mut().zip(&mut totals) {
-            *total = join(*total, widen(row[at]));
-            row[at] = narrow(*total);
+    for first in (0..len).step_by(BETWEEN_CHECKS) {
+        if first > 0 {
+            limits.check_deadline()?;
+        }
+        for at in first..len.min(first + BETWEEN_CHECKS) {
+            for (row, total) in rows.iter_mut().zip(&mut totals) {
+                *total = join(*total, widen(row[at]));
+                row[at] = narrow(*total);
+            }
         }
     }
+    Ok(())
 }
 
 impl Scan {
@@ -101,54 +121,56 @@ impl Scan {
     fn join<T: Copy, A: Copy + Add<Output = A> + Mul<Output = A>>(
         &self,
         values: &mut [T],
-        sizes: (usize, usize),
+        sizes: (usize, usize, &Limits),
         [zero, one]: [A; 2],
         widen: impl Fn(T) -> A,
         narrow: impl Fn(A) -> T,
-    ) {
+    ) -> Result<()> {
         match self.is_product {
             true => scan(values, sizes, one, widen, |a, b| a * b, narrow),
             false => scan(values, sizes, zero, widen, |a, b| a + b, narrow),
         }
     }
 
-    fn join_integers(&self, values: &mut [i64], sizes: (usize, usize)) {
-        self.join(values, sizes, [Wrapping(0), Wrapping(1)], Wrapping, |joined: Wrapping<i64>| joined.0);
+    fn join_integers(&self, values: &mut [i64], sizes: (usize, usize, &Limits)) -> Result<()> {
+        self.join(values, sizes, [Wrapping(0), Wrapping(1)], Wrapping, |joined: Wrapping<i64>| joined.0)
     }
 
     fn run<T: Float>(
         &self,
         input: &TensorView<'_>,
-        sizes: (usize, usize),
+        sizes: (usize, usize, &Limits),
         output: &mut TensorViewMut<'_>,
     ) -> Result<()> {
-        float::transform_rows::<T>(Some(input), output, sizes.0 * sizes.1, &|_, input, output| {
+        let (len, inner, limits) = sizes;
+        float::transform_rows::<T>(Some(input), output, len * inner, limits, &|_, input, output| {
             if let Some(input) = input {
                 output.copy_from_slice(input);
             }
             // In f64, so that long rows lose no precision.
-            self.join(output, sizes, [0.0, 1.0], |x: T| x.to_f64().unwrap_or(f64::NAN), T::of);
+            self.join(output, sizes, [0.0, 1.0], |x: T| x.to_f64().unwrap_or(f64::NAN), T::of)
         })
     }
 
     fn run_integers(
         &self,
         input: &TensorView<'_>,
-        sizes: (usize, usize),
+        sizes: (usize, usize, &Limits),
         output: &mut TensorViewMut<'_>,
     ) -> Result<()> {
         let same = if input.dtype() == DType::I64 { input.slice::<i64>().ok() } else { None };
         if same.is_none() {
             output.cast_from(input)?;
         }
-        let block = (sizes.0 * sizes.1).max(1);
+        let (len, inner, limits) = sizes;
+        let block = (len * inner).max(1);
         let part = SHARE.div_ceil(block).saturating_mul(block);
-        for_each_chunk(output.slice::<i64>()?, part, &|start, output: &mut [i64]| {
+        for_each_chunk(output.slice::<i64>()?, part, &|start, output: &mut [i64]| -> Result<()> {
+            limits.check_deadline()?;
             if let Some(input) = same.and_then(|input| input.get(start..start + output.len())) {
                 output.copy_from_slice(input);
             }
-            self.join_integers(output, sizes);
-            Ok(())
+            self.join_integers(output, sizes)
         })
     }
 }
@@ -170,8 +192,8 @@ impl CpuLayer for Scan {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let shape = *io.inputs[0].shape();
         let axis = resolve_axis(self.dim, shape.rank())?;
-        let sizes = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
-        let output = &mut io.outputs[0];
+        let (len, inner) = (shape.get(axis).copied().unwrap_or(1), shape.iter().skip(axis + 1).product());
+        let (sizes, output) = ((len, inner, io.context.limits()), &mut io.outputs[0]);
         if shape.rank() == 0 {
             return Ok(output.cast_from(&io.inputs[0])?);
         }
@@ -186,11 +208,11 @@ impl CpuLayer for Scan {
         let result = if output.dtype().is_complex() {
             let mut values = input.cast(output.dtype())?.cast(DType::C128)?.to_vec::<Complex<f64>>()?;
             let neutral = [Complex::new(0.0, 0.0), Complex::new(1.0, 0.0)];
-            self.join(&mut values, sizes, neutral, |z| z, |z| z);
+            self.join(&mut values, sizes, neutral, |z| z, |z| z)?;
             Tensor::from_vec(values, &shape)?
         } else {
             let mut values = input.cast(DType::I64)?.to_vec::<i64>()?;
-            self.join_integers(&mut values, sizes);
+            self.join_integers(&mut values, sizes)?;
             Tensor::from_vec(values, &shape)?
         };
         Ok(output.copy_from(&result.cast(output.dtype())?.view())?)
@@ -203,6 +225,21 @@ operators! { Cumsum, Cumprod }
 mod tests {
     use super::*;
     use crate::support::testing::{assert_close, counting, operator, tensor};
+
+    #[test]
+    fn long_axes_are_left_at_the_deadline() {
+        let late = Limits::default().with_timeout(std::time::Duration::ZERO);
+        let sums = Scan { is_product: false, dim: 0, dtype: Accumulator(None) };
+        let is_left = |len: usize, inner: usize, limits: &Limits| {
+            sums.join_integers(&mut vec![1; len * inner], (len, inner, limits)).is_err()
+        };
+        for (len, inner) in [(2 * BETWEEN_CHECKS, 1), (BETWEEN_CHECKS, 3), (2, BETWEEN_CHECKS)] {
+            assert!(is_left(len, inner, &late) && !is_left(len, inner, &Limits::default()), "{len}×{inner}");
+        }
+        assert!(!is_left(100, 7, &late));
+        // Many short rows, too.
+        assert!(sums.join_integers(&mut vec![1; 2 * BETWEEN_CHECKS], (2, 1, &late)).is_err());
+    }
 
     #[test]
     fn elements_add_up() {

@@ -48,6 +48,17 @@ impl Epilogue {
         }
     }
 
+    /// The position of the added input, if the epilogue is the sum of a function of the result and an additional input.
+    pub(crate) fn added_input(&self) -> Option<usize> {
+        self.inputs.get(self.expr.added_input()?.checked_sub(1)?).copied()
+    }
+
+    /// The function of the result to which [an input](Epilogue::added_input) is added.
+    pub(crate) fn without_added(&self) -> Option<Self> {
+        let expr = self.expr.without_added()?;
+        Some(Self { expr, inputs: self.inputs.clone(), ready: ShapeCache::default() })
+    }
+
     /// The position of the added input and the function, if the epilogue is a function of the result, or of the sum of the
     /// result and an additional input. The function is ReLU, ReLU6, GELU by tanh, or `None` for the identity.
     pub fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
@@ -342,6 +353,31 @@ mod tests {
             "add(@0,1)",
         ] {
             assert_eq!(found(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn sums_with_functions_are_taken_apart() {
+        let epilogue = |text: &str| {
+            let parameter = crate::op::RuntimeParameter::parse(text);
+            let expr = Compiled::parse("epilogue", &parameter).unwrap();
+            let inputs = (1..expr.input_count()).map(|input| input + 6).collect();
+            Epilogue { expr, inputs, ready: ShapeCache::default() }
+        };
+        for (text, input) in [("add(@1,silu(@0))", 7), ("add(mul(@0,sigmoid(@0)),@2)", 8)] {
+            let epilogue = epilogue(text);
+            assert_eq!(epilogue.added_input(), Some(input), "{text}");
+            let mut function = epilogue.without_added().unwrap();
+            let mut output = Tensor::from_vec(vec![1.0f32, -2.0], &[2]).unwrap();
+            let unused = Tensor::zeros(DType::I8, &[2]).unwrap();
+            let inputs = vec![unused.view(); 9];
+            function.apply(&inputs, &mut output.view_mut().unwrap(), &Limits::default()).unwrap();
+            let wanted = Tensor::from_vec(vec![0.731_058_6f32, -0.238_405_84], &[2]).unwrap();
+            assert!(output.allclose(&wanted, 1e-6, 0.0, false).unwrap().holds(), "{text}");
+        }
+        for other in ["silu(@0)", "add(@1,silu(@1))", "add(@1,mul(@0,@1))", "mul(@1,silu(@0))"] {
+            let epilogue = epilogue(other);
+            assert!(epilogue.added_input().is_none() && epilogue.without_added().is_none(), "{other}");
         }
     }
 

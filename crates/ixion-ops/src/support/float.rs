@@ -6,11 +6,14 @@
 use crate::op::{LayerError, Result, TensorMeta};
 use ixion_kernels::parallel::for_each_chunk;
 use ixion_kernels::{Float, widest};
-use ixion_tensor::{DType, Half, Layout, Shape, Tensor, TensorView, TensorViewMut, bf16, f16};
+use ixion_tensor::{DType, Half, Layout, Limits, Shape, Tensor, TensorView, TensorViewMut, bf16, f16};
 use std::borrow::Cow;
 
 /// The minimum number of elements per thread when rows are split between threads.
 pub(crate) const SHARE: usize = 1 << 14;
+
+/// The number of elements that are computed one by one between checks of the deadline.
+const BETWEEN_CHECKS: usize = 1 << 16;
 
 /// Runs an expression with `$T` bound to the type that tensors of a [`DType`] are computed in: `f32` for f16, bf16 and
 /// f32, `f64` for f64. The expression is usually a call of a function that is generic over
@@ -179,49 +182,56 @@ type Change<'a, T> = dyn FnMut(Option<&[T]>, &mut [T]) -> Result<()> + 'a;
 /// overwrites them. Rows are split between threads.
 ///
 /// # Errors
-/// As [`transform`].
+/// As [`transform_rows`].
 pub(crate) fn change_rows<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     len: usize,
+    limits: &Limits,
     change: impl Fn(usize, &mut [T]) + Sync,
 ) -> Result<()> {
     let len = len.max(1);
-    transform_rows::<T>(input, output, len, &|first, input, rows| {
+    transform_rows::<T>(input, output, len, limits, &|first, input, rows| {
         if let Some(input) = input {
             rows.copy_from_slice(input);
         }
         rows.chunks_exact_mut(len).enumerate().for_each(|(index, row)| change(first + index, row));
+        Ok(())
     })
 }
 
 /// A function of some rows: it gets the index of the first one, the input's elements, or `None` if the rows hold them, and
 /// the rows, whose elements it overwrites.
-type ChangeRows<'a, T> = dyn Fn(usize, Option<&[T]>, &mut [T]) + Sync + 'a;
+type ChangeRows<'a, T> = dyn Fn(usize, Option<&[T]>, &mut [T]) -> Result<()> + Sync + 'a;
 
 /// As [`transform`], in parts that consist of whole rows of `len` elements, which are split between threads. Half precision
 /// is converted part by part.
 ///
 /// # Errors
-/// As [`transform`].
+/// As [`transform`], and the error of `change`; [`LayerError::Limit`] if the deadline, which is checked for each part, has
+/// passed.
 pub(crate) fn transform_rows<T: Float>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     len: usize,
+    limits: &Limits,
     change: &ChangeRows<'_, T>,
 ) -> Result<()> {
     let len = len.max(1);
     let part = SHARE.div_ceil(len).saturating_mul(len);
     let is_same = |input: &TensorView<'_>| input.layout().is_contiguous() && input.dtype() == output.dtype();
     let is_plain = T::DTYPE == DType::F32 && output.layout().is_contiguous() && input.is_none_or(is_same);
-    let in_halves = |start: usize, rows: &mut [T]| change(start / len, None, rows);
+    let in_halves = |start: usize, rows: &mut [T]| -> Result<()> {
+        limits.check_deadline()?;
+        change(start / len, None, rows)
+    };
     match output.dtype() {
         DType::F16 if is_plain => transform_halves::<T, f16>(input, output, part, &in_halves),
         DType::Bf16 if is_plain => transform_halves::<T, bf16>(input, output, part, &in_halves),
         _ => transform::<T>(input, output, |input, output| {
-            for_each_chunk(output, part, &|start, rows| {
-                change(start / len, input.and_then(|input| input.get(start..start + rows.len())), rows);
-                Ok(())
+            for_each_chunk(output, part, &|start, rows: &mut [T]| -> Result<()> {
+                limits.check_deadline()?;
+                change(start / len, input.and_then(|input| input.get(start..start + rows.len())), rows)
             })
         }),
     }
@@ -232,7 +242,7 @@ fn transform_halves<T: Float, H: Half>(
     input: Option<&TensorView<'_>>,
     output: &mut TensorViewMut<'_>,
     part: usize,
-    change: &(dyn Fn(usize, &mut [T]) + Sync),
+    change: &(dyn Fn(usize, &mut [T]) -> Result<()> + Sync),
 ) -> Result<()> {
     let input = input.map(|input| input.slice::<H>()).transpose()?;
     for_each_chunk(output.slice::<H>()?, part, &|start, halves: &mut [H]| -> Result<()> {
@@ -240,7 +250,7 @@ fn transform_halves<T: Float, H: Half>(
         let from = input.and_then(|input| input.get(start..start + halves.len())).unwrap_or(&*halves);
         let mut rows = vec![T::zero(); halves.len()];
         TensorViewMut::from_slice(&mut rows, layout)?.cast_from(&TensorView::from_slice(from, layout)?)?;
-        change(start, &mut rows);
+        change(start, &mut rows)?;
         Ok(TensorViewMut::from_slice(halves, layout)?.cast_from(&TensorView::from_slice(&rows, layout)?)?)
     })
 }
@@ -273,31 +283,36 @@ fn change_all<T: Float>(function: &impl Unary, data: &mut [T]) {
 /// As [`map`], for a [`Unary`] function.
 ///
 /// # Errors
-/// [`LayerError::DType`] if the input does not have a floating-point type.
+/// [`LayerError::DType`] if the input does not have a floating-point type; [`LayerError::Limit`] if the deadline has passed.
 pub(crate) fn map_unary<U: Unary>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
     function: &U,
 ) -> Result<()> {
     let halves = |data: &mut [f32]| change_all(function, data);
     match input.dtype() {
-        DType::F32 => map_slices::<f32>(input, output, &|from, to| map_all(function, from, to)),
-        DType::F64 => map_slices::<f64>(input, output, &|from, to| map_all(function, from, to)),
-        DType::F16 => map_halves::<f16>(input, output, &halves),
-        DType::Bf16 => map_halves::<bf16>(input, output, &halves),
+        DType::F32 => map_slices::<f32>(input, output, limits, &|from, to| map_all(function, from, to)),
+        DType::F64 => map_slices::<f64>(input, output, limits, &|from, to| map_all(function, from, to)),
+        DType::F16 => map_halves::<f16>(input, output, limits, &halves),
+        DType::Bf16 => map_halves::<bf16>(input, output, limits, &halves),
         other => Err(not_a_float("the input", other)),
     }
 }
 
-/// Lets `change` write all elements of an output, given the input's.
+/// Lets `change` write all elements of an output, given the input's, part by part.
 fn map_slices<T: Float>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
     change: &dyn Fn(&[T], &mut [T]),
 ) -> Result<()> {
     let input = read::<T>(input)?;
     write::<T>(output, |output| {
-        change(&input, output);
+        for (from, to) in input.chunks(BETWEEN_CHECKS).zip(output.chunks_mut(BETWEEN_CHECKS)) {
+            limits.check_deadline()?;
+            change(from, to);
+        }
         Ok(())
     })
 }
@@ -305,28 +320,41 @@ fn map_slices<T: Float>(
 /// As [`map_in_place`], for a [`Unary`] function.
 ///
 /// # Errors
-/// [`LayerError::DType`] if the input does not have a floating-point type.
-pub(crate) fn map_unary_in_place<U: Unary>(data: &mut TensorViewMut<'_>, function: &U) -> Result<()> {
-    change_in_place(data, &|data| change_all(function, data), &|data| change_all(function, data))
+/// As [`map_unary`].
+pub(crate) fn map_unary_in_place<U: Unary>(
+    data: &mut TensorViewMut<'_>,
+    limits: &Limits,
+    function: &U,
+) -> Result<()> {
+    change_in_place(data, limits, &|data| change_all(function, data), &|data| change_all(function, data))
 }
 
 /// Changes all elements in place by `single` or `double`; half precision is converted block by block.
 fn change_in_place(
     data: &mut TensorViewMut<'_>,
+    limits: &Limits,
     single: &dyn Fn(&mut [f32]),
     double: &dyn Fn(&mut [f64]),
 ) -> Result<()> {
     if !data.layout().is_contiguous() {
         let mut copy = data.as_view().to_tensor()?;
-        change_in_place(&mut copy.view_mut()?, single, double)?;
+        change_in_place(&mut copy.view_mut()?, limits, single, double)?;
         return Ok(data.copy_from(&copy.view())?);
     }
     match data.dtype() {
-        DType::F32 => single(data.slice::<f32>()?),
-        DType::F64 => double(data.slice::<f64>()?),
-        DType::F16 => change_halves(data.slice::<f16>()?, single),
-        DType::Bf16 => change_halves(data.slice::<bf16>()?, single),
-        other => return Err(not_a_float("the input", other)),
+        DType::F32 => change_parts(data.slice::<f32>()?, limits, single),
+        DType::F64 => change_parts(data.slice::<f64>()?, limits, double),
+        DType::F16 => change_parts(data.slice::<f16>()?, limits, &|data| change_halves(data, single)),
+        DType::Bf16 => change_parts(data.slice::<bf16>()?, limits, &|data| change_halves(data, single)),
+        other => Err(not_a_float("the input", other)),
+    }
+}
+
+/// Lets `change` overwrite all elements, part by part.
+fn change_parts<E>(data: &mut [E], limits: &Limits, change: &dyn Fn(&mut [E])) -> Result<()> {
+    for data in data.chunks_mut(BETWEEN_CHECKS) {
+        limits.check_deadline()?;
+        change(data);
     }
     Ok(())
 }
@@ -341,14 +369,15 @@ pub fn map(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<()> {
+    let limits = &Limits::default();
     let change = |data: &mut [f32]| widest!(|| data.iter_mut().for_each(|x| *x = single(*x)));
     match input.dtype() {
-        DType::F64 => map_slices::<f64>(input, output, &|from, to| {
+        DType::F64 => map_slices::<f64>(input, output, limits, &|from, to| {
             widest!(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = double(from)));
         }),
-        DType::F16 => map_halves::<f16>(input, output, &change),
-        DType::Bf16 => map_halves::<bf16>(input, output, &change),
-        _ => map_slices::<f32>(input, output, &|from, to| {
+        DType::F16 => map_halves::<f16>(input, output, limits, &change),
+        DType::Bf16 => map_halves::<bf16>(input, output, limits, &change),
+        _ => map_slices::<f32>(input, output, limits, &|from, to| {
             widest!(|| to.iter_mut().zip(from).for_each(|(to, &from)| *to = single(from)));
         }),
     }
@@ -358,17 +387,21 @@ pub fn map(
 fn map_halves<H: Half>(
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
     change: &dyn Fn(&mut [f32]),
 ) -> Result<()> {
     if !output.layout().is_contiguous() {
         let mut whole = Tensor::empty(H::DTYPE, output.shape())?;
-        map_halves::<H>(input, &mut whole.view_mut()?, change)?;
+        map_halves::<H>(input, &mut whole.view_mut()?, limits, change)?;
         return Ok(output.copy_from(&whole.view())?);
     }
     let copy = if input.layout().is_contiguous() { None } else { Some(input.to_tensor()?) };
     let from = copy.as_ref().map_or(*input, Tensor::view).slice::<H>()?;
     let mut block = [0f32; BLOCK];
-    for (from, to) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)) {
+    for (index, (from, to)) in from.chunks(BLOCK).zip(output.slice::<H>()?.chunks_mut(BLOCK)).enumerate() {
+        if index % (BETWEEN_CHECKS / BLOCK) == 0 {
+            limits.check_deadline()?;
+        }
         let block = &mut block[..to.len()];
         H::load_all(from, block);
         change(block);
@@ -400,7 +433,7 @@ pub fn map_in_place(
     single: impl Fn(f32) -> f32,
     double: impl Fn(f64) -> f64,
 ) -> Result<()> {
-    change_in_place(data, &|data| widest!(|| data.iter_mut().for_each(|x| *x = single(*x))), &|data| {
-        widest!(|| data.iter_mut().for_each(|x| *x = double(*x)))
-    })
+    let single = |data: &mut [f32]| widest!(|| data.iter_mut().for_each(|x| *x = single(*x)));
+    let double = |data: &mut [f64]| widest!(|| data.iter_mut().for_each(|x| *x = double(*x)));
+    change_in_place(data, &Limits::default(), &single, &double)
 }

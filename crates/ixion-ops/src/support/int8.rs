@@ -11,12 +11,13 @@
 //! where the sum is exact, `bias q` is the bias over (input scale · weight scale), rounded half to even, and the product with
 //! the scales is computed in `f32`. Kernels that multiply bytes round a `bias q` of 2³⁰ or more to `f32` before they add it. If
 //! a channel's products are negligible, in absolute terms or relative to its bias, its outputs are the bias. The epilogue is
-//! applied to this y, in `f32`. A quantised output is y over its scale, rounded half to even and clamped to ±127: bit for bit
-//! the same as quantising an `f32` output, except that convolutions with the channels last multiply by the reciprocal of the
-//! scale, which may round a tie differently.
+//! applied to this y, in `f32`. A quantised output is y times the reciprocal of its scale, rounded half to even and clamped to
+//! ±127: bit for bit the same as quantising an `f32` output.
 
 mod efficiency;
+mod ending;
 mod last;
+pub(crate) mod pointwise;
 
 use crate::op::{
     FieldValue, LayerError, NO_KEY, OperatorReader, QuantizedWeight, RuntimeAttribute, TensorFormat,
@@ -25,13 +26,16 @@ use crate::op::{
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 pub(crate) use efficiency::{depthwise_efficiency, product_efficiency};
+pub(crate) use ending::{Ending, with_function};
 use ixion_kernels::elementwise::ApplyEpilogue;
+use ixion_kernels::parallel::for_each_chunk;
 use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_by_adding};
 use ixion_kernels::quantized::{Outcome, Rows, centered};
 use ixion_kernels::reformat::Stored;
 use ixion_kernels::widest;
 use ixion_tensor::{DType, Format, Limits, Result, Tensor, TensorView, TensorViewMut};
 pub(crate) use last::{ByteState, PackedBytes, byte_weights, bytes_last, write_last};
+pub(crate) use pointwise::Lookup;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -446,16 +450,33 @@ pub(crate) fn bytes<'a>(tensor: &TensorView<'a>) -> std::result::Result<Cow<'a, 
     })
 }
 
-/// Quantises all elements of an output.
+/// Quantises all elements of an output. The threads of the current pool share the work.
 ///
 /// # Errors
-/// Returns an error if the output is not int8.
+/// Returns an error if the output is not int8, or the deadline has passed.
 pub(crate) fn quantize(
     values: &[f32],
     scale: f32,
     output: &mut TensorViewMut<'_>,
+    limits: &Limits,
 ) -> std::result::Result<(), LayerError> {
-    write::<i8>(output, |output| {
+    write::<i8>(output, |output| quantize_slice(values, scale, output, limits))
+}
+
+/// As [`quantize`], for as many elements as there are values.
+///
+/// # Errors
+/// Returns an error if the deadline has passed.
+pub(crate) fn quantize_slice(
+    values: &[f32],
+    scale: f32,
+    output: &mut [i8],
+    limits: &Limits,
+) -> std::result::Result<(), LayerError> {
+    const CHUNK: usize = 1 << 14;
+    for_each_chunk(output, CHUNK, &|start, output: &mut [i8]| {
+        limits.check_deadline()?;
+        let values = &values[start..][..output.len()];
         widest!(|| output.iter_mut().zip(values).for_each(|(q, &x)| *q = i8::store(x, scale)));
         Ok(())
     })

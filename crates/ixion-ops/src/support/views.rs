@@ -128,17 +128,17 @@ macro_rules! run_in_place {
     ($($name:ident),+) => {$(
         impl $crate::op::CpuLayer for $name {
             fn forward(&mut self, io: &mut $crate::op::Io<'_, '_>) -> $crate::op::Result<()> {
-                $crate::support::float::with_float!(io.inputs[0].dtype(), T => self.run::<T>(Some(&io.inputs[0]), io.inputs, &mut io.outputs[0]))
+                $crate::support::float::with_float!(io.inputs[0].dtype(), T => self.run::<T>(Some(&io.inputs[0]), io.inputs, &mut io.outputs[0], io.context.limits()))
             }
 
             fn forward_in_place(
                 &mut self,
                 data: &mut $crate::tensor::TensorViewMut<'_>,
                 others: &[$crate::tensor::TensorView<'_>],
-                _: &mut $crate::op::ForwardContext<'_>,
+                context: &mut $crate::op::ForwardContext<'_>,
             ) -> $crate::op::Result<()> {
                 let inputs = $crate::support::views::with_first(others)?;
-                $crate::support::float::with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data))
+                $crate::support::float::with_float!(data.dtype(), T => self.run::<T>(None, &inputs, data, context.limits()))
             }
         }
     )+};

@@ -1,9 +1,11 @@
 //! Resampling to another size: interpolate and upsample.
 
+mod int8;
 pub mod upsample;
 
 use crate::op::{
-    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, exactly,
+    CpuLayer, FieldValue, ForwardContext, FromOperator, Io, Layer, LayerError, NO_KEY, OperatorReader,
+    Result, TensorFormat, TensorMeta, Written, exactly,
 };
 use crate::pooling;
 use crate::support::arguments::ParamOrInput;
@@ -15,7 +17,7 @@ use crate::support::views::{Plain, write_plain};
 use ixion_kernels::Float;
 use ixion_kernels::naive::{Divisor, Interpolation, Resampling};
 use ixion_kernels::pool::{self, PoolShape};
-use ixion_kernels::resample::{self, ByteResampler, Resampler};
+use ixion_kernels::resample::{self, ByteResampler, PixelResampler, Resampler};
 use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::ops::RangeInclusive;
 
@@ -100,6 +102,33 @@ crate::operator! {
     validate |layer| { layer.resize().check() }
 }
 
+/// What a layer keeps between runs: the state for an input and an output, and their scales if they are quantised.
+#[derive(Debug, Clone, Default)]
+pub struct Resizing {
+    ready: ShapeCache<(Sizes, Prepared)>,
+    scales: Option<[f32; 2]>,
+}
+
+impl FieldValue for Resizing {
+    const KIND: &'static str = NO_KEY;
+
+    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
+        Ok(Some(Self::default()))
+    }
+
+    fn written(&self) -> Written {
+        Written::Nothing
+    }
+}
+
+impl Resizing {
+    /// Stores the scales.
+    fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) {
+        let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
+        self.scales = scale(inputs).zip(scale(outputs)).map(<[f32; 2]>::from);
+    }
+}
+
 /// The parameters of an operator of this family.
 #[derive(Debug)]
 pub struct Resize<'a> {
@@ -117,6 +146,16 @@ pub struct Resize<'a> {
 }
 
 impl Resize<'_> {
+    /// Supports images with the channels last whose pixels are copied or interpolated between four of them.
+    fn supports_int8(&self, position: usize, formats: &[TensorFormat]) -> bool {
+        let has_kernel = match self.mode {
+            Mode::Nearest | Mode::NearestExact => true,
+            Mode::Bilinear => !self.antialias,
+            Mode::Linear | Mode::Trilinear | Mode::Bicubic | Mode::Lanczos | Mode::Area => false,
+        };
+        has_kernel && formats.get(position) == Some(&TensorFormat::quantized().channels_last())
+    }
+
     fn check(&self) -> Result<()> {
         self.check_corners()?;
         match (self.size, self.factors) {
@@ -229,6 +268,9 @@ impl Resize<'_> {
         let taps = axes.iter().map(taps).fold(0, u64::saturating_add);
         limits.check_tensor("the weights of a filter", taps.saturating_mul(TAP_BYTES))?;
         Ok(match (axes.as_slice(), float::computed_size(*dtype)) {
+            ([rows, columns], _) if *dtype == DType::I8 => {
+                Prepared::Pixels(PixelResampler::new(rows, columns).ok_or_else(int8::missing)?)
+            }
             ([columns, rows], _) if self.rounds_to_bytes(*dtype) => {
                 Prepared::Bytes(ByteResampler::new(columns, rows))
             }
@@ -266,11 +308,13 @@ impl Resize<'_> {
         let lanes = lanes_of(input.layout().format());
         let key = Sizes { input: *input.shape(), output: *output.shape(), dtype: input.dtype(), lanes };
         let len = scratch_len(self.mode, &key.input, &key.output, lanes);
-        let prepared = resizing.of(key, |sizes| self.prepared(sizes, context.limits()))?;
+        let scales = resizing.scales;
+        let prepared = resizing.ready.of(key, |sizes| self.prepared(sizes, context.limits()))?;
         let layout = output.layout().unrolled()?;
         let input = &input.with_layout(input.layout().unrolled()?)?;
         let output = &mut output.reborrow().with_layout(layout)?;
         match prepared {
+            Prepared::Pixels(resampler) => int8::run(resampler, scales, (input, output), context.limits()),
             Prepared::Area(shape) => with_real!(input.dtype(), T => {
                 let input = float::read::<T>(input)?;
                 let (scratch, limits) = context.scratch_and_limits(shape.scratch_len())?;
@@ -338,6 +382,8 @@ pub enum Prepared {
     Double(Resampler<f64>),
     /// Weights in fixed-point numbers, for bytes.
     Bytes(ByteResampler),
+    /// Weights for quantised pixels.
+    Pixels(PixelResampler),
 }
 
 /// The key of a prepared state.
@@ -356,9 +402,6 @@ const NOT_POSITIVE: &str = "a scale factor must be positive";
 fn is_scale(factor: f64) -> bool {
     factor > 0.0 && factor.is_finite()
 }
-
-/// The cached state for an input and an output.
-type Resizing = ShapeCache<(Sizes, Prepared)>;
 
 /// The maximum number of bytes of weights that a kernel keeps per position of an axis, unless it filters.
 const WEIGHT_BYTES: u64 = 96;
@@ -437,18 +480,25 @@ macro_rules! resizing_layers {
             }
 
             fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
+                if formats.first().is_some_and(|first| first.is_quantized) {
+                    return self.field_inputs() == 0 && self.resize().supports_int8(position, formats);
+                }
                 let is_plain = |format: &TensorFormat| format.format == Format::Plain;
                 let fits = |format: &TensorFormat| !self.resize().rounds_to_bytes(format.dtype) || is_plain(format);
                 pooling::supports(2, position, formats) && formats.first().is_some_and(fits)
             }
 
-            fn configure(&mut self, inputs: &[TensorMeta], _: &[TensorMeta]) -> Result<()> {
+            fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
+                self.resizing.configure(inputs, outputs);
                 pooling::configure(2, inputs)
             }
 
             fn workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
                 let shape = |metas: &[TensorMeta]| metas.first().and_then(|meta| meta.shape().ok());
                 let (Some(input), Some(output)) = (shape(inputs), shape(outputs)) else { return 0 };
+                if inputs[0].scale().is_some() {
+                    return 0;
+                }
                 let lanes = lanes_of(inputs[0].format());
                 self.resize().workspace(inputs[0].dtype(), &input, &output, lanes)
             }

@@ -13,8 +13,18 @@ pub(super) enum Data {
     Owned(Vec<u8>),
     /// In an archive, with the right size.
     Stored { origin: Origin, archive: Arc<Archive>, entry: Entry },
+    /// The bytes of several attributes, one after the other. All are available, and none of them is joined itself: a chain of
+    /// thousands would overflow the stack.
+    Joined(Vec<Part>),
     /// Not available.
     Absent { origin: Origin, reason: Reason },
+}
+
+/// The bytes of one of several attributes, and their number.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) data: Arc<Data>,
+    pub(super) len: usize,
 }
 
 /// The reason why the bytes are not available.
@@ -125,6 +135,11 @@ impl Data {
             Self::Stored { origin, archive, entry } => {
                 archive.read(entry).map(Cow::Owned).map_err(|source| origin.read_error(source))
             }
+            Self::Joined(parts) => {
+                let mut bytes = vec![0; parts.iter().map(|part| part.len).sum()];
+                self.read_into(&mut bytes)?;
+                Ok(Cow::Owned(bytes))
+            }
             Self::Absent { .. } => Ok(Cow::Borrowed(&[])),
         }
     }
@@ -136,6 +151,14 @@ impl Data {
             Self::Stored { origin, archive, entry } => {
                 archive.read_at(entry, 0, buffer).map_err(|source| origin.read_error(source))?;
             }
+            Self::Joined(parts) => {
+                let mut start = 0;
+                for part in parts {
+                    let end = start + part.len;
+                    part.data.read_into(&mut buffer[start..end])?;
+                    start = end;
+                }
+            }
             Self::Absent { .. } => {}
         }
         Ok(())
@@ -143,12 +166,18 @@ impl Data {
 
     pub(super) fn for_each_piece(
         &self,
-        mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<(), WeightError> {
         match self {
             Self::Owned(bytes) => Ok(take(bytes)?),
             Self::Stored { origin, archive, entry } => {
                 archive.for_each_piece(entry, take).map_err(|source| origin.read_error(source))
+            }
+            Self::Joined(parts) => {
+                for part in parts {
+                    part.data.for_each_piece(take)?;
+                }
+                Ok(())
             }
             Self::Absent { .. } => Ok(()),
         }

@@ -103,6 +103,29 @@ fn joining_checks_types_and_axes() {
 }
 
 #[test]
+fn joined_bytes_stay_in_the_archive_until_they_are_read() {
+    let stored = loaded("fc.bias", &[1, 2, 3, 4]);
+    let owned = Attribute::new(DType::I16, vec![1], vec![5, 6]).unwrap();
+    let joined = stored.concat(&owned.concat(&stored).unwrap()).unwrap();
+    let joined_again = stored.concat(&owned).unwrap().concat(&stored).unwrap();
+    for joined in [&joined, &joined_again] {
+        assert!(
+            matches!(&*joined.inner.data, Data::Joined(parts) if parts.len() == 3) && joined.is_present()
+        );
+    }
+    assert_eq!(joined, joined_again);
+    let wanted = [1, 2, 3, 4, 5, 6, 1, 2, 3, 4];
+    assert_eq!((joined.shape(), &joined.bytes().unwrap()[..]), (&[5][..], &wanted[..]));
+    let mut buffer = [0; 10];
+    joined.read_into(&mut buffer).unwrap();
+    assert_eq!((buffer, joined.checksum().unwrap()), (wanted, crc32fast::hash(&wanted)));
+    let missing = loaded("other", &[]);
+    for (first, second) in [(&stored, &missing), (&missing, &stored)] {
+        assert!(matches!(first.concat(second), Err(WeightError::Missing { expected: 4, .. })));
+    }
+}
+
+#[test]
 fn equality_compares_type_shape_and_bytes() {
     let base = Attribute::from_f32s(vec![2], &[1.0, 2.0]).unwrap();
     assert_eq!(base, base.clone());

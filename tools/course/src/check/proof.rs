@@ -167,14 +167,10 @@ fn jobs<'a>(build: &Build, planned: &'a [Planned<'a>]) -> Vec<Job<'a>> {
 
 impl Job<'_> {
     fn run(&self) -> Vec<Test> {
-        let Kind::Wrong(wrong, module) = &self.kind else { return self.program.run(&[]) };
-        // Only the tests of the mistake's task count.
-        let others = self.subject.lesson.tasks.iter().filter(|task| task.number != wrong.task);
-        let others = others.map(|task| format!("::task{}_", task.number)).chain(["::given_".to_owned()]);
-        let others: Vec<String> = others.collect();
-        let mut choice = vec![module.as_str()];
-        choice.extend(others.iter().flat_map(|other| ["--skip", other.as_str()]));
-        self.program.run(&choice)
+        match &self.kind {
+            Kind::Wrong(_, module) => self.program.run(&[module.as_str()]),
+            Kind::Starter | Kind::Solved => self.program.run(&[]),
+        }
     }
 
     /// Checks the results of this program; `solved` are the results of the solution.
@@ -238,7 +234,7 @@ impl Job<'_> {
         let is_green = |test: &Test| solved.iter().any(|solved| solved.name == test.name && solved.passed());
         let counts = |test: &&Test| test.task() == Some(wrong.task) && is_green(test);
         let of_task: Vec<&Test> = tests.iter().filter(counts).collect();
-        let folder = format!("{}/tests/", self.subject.lesson.name());
+        let folder = format!("{}/tests/", variant(self.subject, "wrong"));
         let failures: Vec<&Failure> = of_task.iter().filter_map(|test| test.failure.as_ref()).collect();
         if failures.iter().any(|failure| is_assertion(failure, &folder)) {
             return None;

@@ -1,13 +1,17 @@
 //! A separate workspace with three packages per lesson: as handed out, solved, and with all planted mistakes in one test
 //! program.
 //!
-//! Tests are used in place. Cargo builds the dependencies once for all lessons.
+//! Tests are used in place, but for those of the mistakes: each is compiled with the tests of its task alone. Cargo builds
+//! the dependencies once for all lessons.
 
 use super::Subject;
-use crate::files;
 use crate::lesson::Wrong;
 use crate::trouble::{Result, Trouble};
+use crate::{files, libtest};
+use quote::ToTokens;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use syn::{Item, ItemFn};
 use toml::{Table, Value};
 
 /// A planted mistake and the solution that contains it.
@@ -141,16 +145,60 @@ impl Parts {
     }
 
     fn write_mistakes(&self, subject: &Subject, folder: &Path, mistakes: &[Mistake]) -> Result<()> {
-        let tasks = subject.lesson.folder.join("tests").join("tasks").join("mod.rs");
+        let task_of = |mistake: &Mistake| subject.lesson.wrongs[mistake.index].task;
+        let tests = folder.join("tests");
+        for task in mistakes.iter().map(task_of).collect::<BTreeSet<_>>() {
+            write_tests(&subject.lesson.folder.join("tests").join("tasks"), &tests, task)?;
+        }
         let mut program = String::new();
         for mistake in mistakes {
             let (module, file) = (mistake.module(), folder.join(format!("{}.rs", mistake.module())));
+            let tasks = tests.join(task_folder(task_of(mistake))).join("mod.rs");
             files::write(&file, &mistake.text)?;
             program.push_str(&format!(
                 "mod {module} {{\n    #[path = {file:?}]\n    mod subject;\n    #[path = {tasks:?}]\n    mod tasks;\n}}\n"
             ));
         }
         files::write(&folder.join("wrong.rs"), &program).map(drop)
+    }
+}
+
+/// The folder of the tests of a task.
+fn task_folder(task: u32) -> String {
+    format!("task{task}")
+}
+
+/// Copies the files in a folder of tests, without the tests of other tasks.
+fn write_tests(from: &Path, to: &Path, task: u32) -> Result<()> {
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|end| end == "rs");
+    for path in files::below(from).into_iter().filter(is_source) {
+        let name = path.strip_prefix(from).unwrap_or(&path);
+        let text = of_task(&files::read(&path)?, task).map_err(|error| Trouble::file(&path, error))?;
+        files::write(&to.join(task_folder(task)).join(name), &text)?;
+    }
+    Ok(())
+}
+
+/// A file of tests with those of one task, and with all that is not a test.
+fn of_task(text: &str, task: u32) -> syn::Result<String> {
+    let mut file = syn::parse_file(text)?;
+    keep_task(&mut file.items, task);
+    Ok(file.into_token_stream().to_string())
+}
+
+fn keep_task(items: &mut Vec<Item>, task: u32) {
+    let is_test = |function: &ItemFn| function.attrs.iter().any(|attr| attr.path().is_ident("test"));
+    items.retain(|item| match item {
+        Item::Fn(function) if is_test(function) => {
+            libtest::task_of(&function.sig.ident.to_string()) == Some(task)
+        }
+        _ => true,
+    });
+    for item in items {
+        let Item::Mod(module) = item else { continue };
+        if let Some((_, items)) = &mut module.content {
+            keep_task(items, task);
+        }
     }
 }
 
@@ -185,5 +233,23 @@ mod tests {
         assert!(plant("a - b; a - b;", &wrong("a - b")).unwrap_err().what.contains("2 times"));
         assert!(plant("", &wrong(" ")).unwrap_err().what.contains("empty"));
         assert!(plant("b - a", &wrong("b - a")).unwrap_err().what.contains("same"));
+    }
+
+    #[test]
+    fn only_tests_of_the_task_stay() {
+        let text = "//! All.\nuse a::b;\nfn help() {}\n#[test]\nfn task1_a() { help(); }\n\
+            #[test]\n#[should_panic]\nfn task2_b() {}\n#[test]\nfn given_c() {}\n\
+            mod more {\n#[test]\nfn task1_d() {}\n#[test]\nfn task12_e() {}\n}\n";
+        let names = |task| {
+            let kept = of_task(text, task).unwrap();
+            let file = syn::parse_file(&kept).unwrap();
+            assert!(kept.contains("help") && file.attrs.len() == 1, "{kept}");
+            let found = ["task1_a", "task2_b", "given_c", "task1_d", "task12_e"];
+            found.into_iter().filter(|name| kept.contains(name)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1), ["task1_a", "task1_d"]);
+        assert_eq!(names(2), ["task2_b"]);
+        assert_eq!(names(12), ["task12_e"]);
+        assert_eq!(names(3), [""; 0]);
     }
 }

@@ -142,7 +142,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(crate::testing::cases(96))]
     #[test]
     fn it_is_close_to_the_naive_convolution(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
@@ -160,7 +160,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(crate::testing::cases(12))]
     #[test]
     fn threads_change_no_bit(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));

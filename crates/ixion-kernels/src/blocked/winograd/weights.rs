@@ -9,6 +9,10 @@ use crate::parallel::for_each_chunk;
 use crate::widest;
 use ixion_tensor::{Result, Tensor};
 
+/// The number of output channels whose weights are transformed together, in whole panels: few enough that their copies stay
+/// in the second-level cache, and add little to the memory that building a model needs.
+const STRIP: usize = 64;
+
 /// Transformed weights, packed in the order in which they are multiplied. They do not depend on the size of the planes.
 #[derive(Debug)]
 pub struct WinogradWeights {
@@ -39,22 +43,28 @@ impl WinogradWeights {
     ) -> Self {
         let (channels, outputs) = (shape.channels, shape.out_channels);
         let weight = weight[..outputs * channels * 9].as_chunks::<9>().0;
-        let places = by_place(weight, [channels, outputs]);
         let rows = points(tile.side()).of_weights();
-        let mut panels: Vec<Option<Panels>> = (0..tile.numbers()).map(|_| None).collect();
-        let work = |number: usize, panels: &mut [Option<Panels>]| -> Result<()> {
-            let (row, column) = (rows[number / tile.places()], rows[number % tile.places()]);
-            let factors: [f64; 9] = std::array::from_fn(|at| row[at / 3] * column[at % 3]);
-            let transformed = widest!(|| transformed(&places, &factors));
-            let transformed = |o: usize, c: usize| transformed[c * outputs + o];
-            panels.fill_with(|| Some(Panels::for_isa(isa, outputs, channels, transformed, |_| 0.0)));
-            Ok(())
-        };
-        // `work` never fails.
-        _ = for_each_chunk(&mut panels, 1, &work);
+        let mut panels: Vec<Panels> =
+            (0..tile.numbers()).map(|_| Panels::zeroed(isa, outputs, channels)).collect();
+        for first in (0..outputs).step_by(STRIP) {
+            let strip = first..(first + STRIP).min(outputs);
+            let weight = &weight[strip.start * channels..strip.end * channels];
+            let places = by_place(weight, [channels, strip.len()]);
+            let work = |number: usize, panels: &mut [Panels]| -> Result<()> {
+                let (row, column) = (rows[number / tile.places()], rows[number % tile.places()]);
+                let factors: [f64; 9] = std::array::from_fn(|at| row[at / 3] * column[at % 3]);
+                let transformed = widest!(|| transformed(&places, &factors));
+                let transformed = |o: usize, c: usize| transformed[c * strip.len() + o - first];
+                panels.iter_mut().for_each(|panels| panels.pack(strip.clone(), transformed));
+                Ok(())
+            };
+            // `work` never fails.
+            _ = for_each_chunk(&mut panels, 1, &work);
+        }
         let bias = |output: usize| bias.map_or(0.0, |bias| bias[output]);
         let biases = Panels::for_isa(isa, outputs, 0, |_, _| 0.0, bias);
-        Self { tile, panels: panels.into_iter().flatten().chain([biases]).collect() }
+        panels.push(biases);
+        Self { tile, panels }
     }
 
     /// Restores transformed weights from the concatenated [elements](Panels::numbers) of all

@@ -1,6 +1,7 @@
 //! The compiled form of an expression: a flat list of nodes, without names, brackets and recursion.
 
 use crate::op::{FieldValue, LayerError, OperatorReader, Result, RuntimeParameter};
+use ixion_kernels::quantized::PairOperation;
 use ixion_pnnx::{Expr, Function};
 use ixion_tensor::Scalar;
 
@@ -114,6 +115,60 @@ impl Compiled {
         Some((added, bounds))
     }
 
+    /// The added input, if the expression is the sum of a function of the first input and another input; and the position of
+    /// the function's node. The function does not change the element type.
+    fn added_to_function(&self) -> Option<(usize, usize)> {
+        let Form::Value(Formula { nodes, .. }) = &self.form else { return None };
+        let Node::Call { function: Function::Add, args: [a, b] } = *nodes.last()? else { return None };
+        let (added, function) = match (nodes.get(a)?, nodes.get(b)?) {
+            (&Node::Input(added @ 1..), _) => (added, b),
+            (_, &Node::Input(added @ 1..)) => (added, a),
+            _ => return None,
+        };
+        let reads = |wanted: &dyn Fn(usize) -> bool| {
+            nodes.iter().filter(|node| matches!(node, Node::Input(input) if wanted(*input))).count()
+        };
+        let is_alone = reads(&|input| input > 0) == 1 && reads(&|input| input == 0) > 0;
+        let converts =
+            |node: &Node| matches!(node, Node::Call { function: Function::Int | Function::Cast(_), .. });
+        (is_alone && !nodes.iter().any(converts) && self.is_pointwise()).then_some((added, function))
+    }
+
+    /// The input that is added to a function of the first input, if that is all that the expression computes.
+    pub(crate) fn added_input(&self) -> Option<usize> {
+        Some(self.added_to_function()?.0)
+    }
+
+    /// The function of the first input to which [another](Compiled::added_input) is added.
+    pub(crate) fn without_added(&self) -> Option<Self> {
+        let (_, function) = self.added_to_function()?;
+        let Form::Value(formula) = &self.form else { return None };
+        let nodes = formula.nodes.get(..=function)?.to_vec();
+        Some(Self { form: Form::Value(Formula::of(nodes)), input_count: self.input_count })
+    }
+
+    /// The operation and the bounds, if the expression is the sum or the product of its only two inputs, clamped between two
+    /// bounds.
+    pub(super) fn pair(&self) -> Option<(PairOperation, [f32; 2])> {
+        let Form::Value(Formula { nodes, .. }) = &self.form else { return None };
+        let (bounds, inner) = match *nodes.last()? {
+            Node::Call { function: Function::Relu, args: [inner, _] } => ([0.0, f32::INFINITY], inner),
+            Node::Call { function: Function::Relu6, args: [inner, _] } => ([0.0, 6.0], inner),
+            _ => ([f32::NEG_INFINITY, f32::INFINITY], nodes.len() - 1),
+        };
+        let Node::Call { function, args } = *nodes.get(inner)? else { return None };
+        let operation = match function {
+            Function::Add => PairOperation::Sum,
+            Function::Mul => PairOperation::Product,
+            _ => return None,
+        };
+        let is_pair = matches!(
+            args.map(|arg| nodes.get(arg)),
+            [Some(Node::Input(0)), Some(Node::Input(1))] | [Some(Node::Input(1)), Some(Node::Input(0))]
+        );
+        (is_pair && self.input_count == 2).then_some((operation, bounds))
+    }
+
     /// The added input and the function, if the expression is a function of its first input, or of the sum of this and another
     /// input. The function is one that products can fuse; `None` is the identity.
     pub(crate) fn function_of_sum(&self) -> Option<(Option<usize>, Option<Function>)> {
@@ -155,6 +210,11 @@ impl Formula {
     fn new(expr: &Expr) -> Result<Self> {
         let mut nodes = Vec::new();
         add(expr, &mut nodes)?;
+        Ok(Self::of(nodes))
+    }
+
+    /// A formula whose result is the last node.
+    fn of(nodes: Vec<Node>) -> Self {
         let mut needed = vec![false; nodes.len()];
         if let Some(last) = needed.last_mut() {
             *last = true;
@@ -164,7 +224,7 @@ impl Formula {
                 args.iter().for_each(|&arg| needed[arg] = true);
             }
         }
-        Ok(Self { nodes, needed })
+        Self { nodes, needed }
     }
 
     /// Returns true if the elements of an input are needed.

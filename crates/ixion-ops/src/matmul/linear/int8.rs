@@ -1,11 +1,12 @@
 //! Linear layers of quantised (int8) tensors.
 
 use super::Linear;
-use crate::op::{Layer, Result, TensorFormat};
+use crate::op::{ForwardContext, Layer, Result, TensorFormat, TensorMeta};
+use crate::quantized::write;
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
 use crate::support::int8;
-use crate::support::int8::{Channels, Fill, Real};
+use crate::support::int8::{Channels, Ending, Fill, Real, with_function};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::parallel::for_each_chunk;
 use ixion_kernels::quantized::{
@@ -42,6 +43,17 @@ impl Linear {
         Some((whole * share).max(whole.min(1.0)))
     }
 
+    /// The size of the scratch memory: floats to which an epilogue is applied before they are quantised.
+    pub(super) fn int8_workspace(&self, outputs: &[TensorMeta]) -> usize {
+        let ending = Ending::of(self.epilogue.as_ref());
+        let is_direct = matches!(ending, Some(Ending::Sum(None, _) | Ending::Function));
+        let count = match self.int8.output_scale() {
+            Some(_) if !is_direct => outputs.first().and_then(|output| output.num_elements().fixed()),
+            _ => None,
+        };
+        usize::try_from(count.unwrap_or(0)).unwrap_or(0).saturating_mul(size_of::<f32>())
+    }
+
     /// Packs the quantised weights if scales were configured.
     ///
     /// # Errors
@@ -70,12 +82,16 @@ impl Linear {
         &mut self,
         inputs: &[TensorView<'_>],
         output: &mut TensorViewMut<'_>,
-        limits: &Limits,
+        context: &mut ForwardContext<'_>,
     ) -> Result<()> {
         self.initialize_int8()?;
+        let limits = context.limits();
         if let Some(weights) = &self.bytes.0 {
             let (scale, epilogue) = (self.int8.output_scale(), self.epilogue.as_mut());
-            return multiply_bytes(weights, (inputs, epilogue), (output, scale), limits);
+            return match scale {
+                Some(scale) => multiply_to_bytes(weights, (inputs, epilogue), (output, scale), context),
+                None => multiply_to_floats(weights, (inputs, epilogue), output, limits),
+            };
         }
         let features = inputs[0].shape().last().copied().unwrap_or(1);
         let outputs = match self.attributes().map(|(weight, _)| weight.shape()) {
@@ -89,38 +105,66 @@ impl Linear {
     }
 }
 
-/// Multiplies an int8 input with packed weights. Floats are quantised only after the epilogue has been applied to all of them,
-/// for an output with a scale.
-fn multiply_bytes(
+/// Multiplies an int8 input with packed weights.
+fn multiply_to_floats(
     weights: &ByteWeights,
     (inputs, epilogue): (&[TensorView<'_>], Option<&mut Epilogue>),
-    (output, scale): (&mut TensorViewMut<'_>, Option<f32>),
+    output: &mut TensorViewMut<'_>,
     limits: &Limits,
 ) -> Result<()> {
-    let outputs = weights.panels().kind().outputs();
-    let rows = output.num_elements().checked_div(outputs).unwrap_or(0);
+    let rows = rows_of(weights, output);
     if rows == 0 {
         return Ok(());
     }
     let input = int8::bytes(&inputs[0])?;
-    let multiply = |sums: &mut [f32]| {
-        let (bytes, to) = (Bytes::from(&*input), Outputs::F32(sums));
-        quantized::multiply_bytes(rows, bytes, weights, &Finish::NONE, to, limits)
-    };
-    let Some(scale) = scale else {
-        return epilogue::with::<f32>(epilogue, inputs, output, limits, |output, epilogue| {
-            multiply(output)?;
-            epilogue.map_or(Ok(()), |epilogue| apply(epilogue, output, limits))
-        });
-    };
-    let shape = *output.shape();
-    limits.check_tensor("the sums of an int8 product", (output.num_elements() as u64).saturating_mul(4))?;
-    let mut real = vec![0.0f32; output.num_elements()];
-    multiply(&mut real)?;
-    if let Some(epilogue) = epilogue {
-        apply(&epilogue.start(inputs, DType::F32, &shape)?, &mut real, limits)?;
+    epilogue::with::<f32>(epilogue, inputs, output, limits, |output, epilogue| {
+        let (bytes, to) = (Bytes::from(&*input), Outputs::F32(&mut *output));
+        quantized::multiply_bytes(rows, bytes, weights, &Finish::NONE, to, limits)?;
+        epilogue.map_or(Ok(()), |epilogue| apply(epilogue, output, limits))
+    })
+}
+
+/// As [`multiply_to_floats`], for an output with a scale. Floats are quantised in registers, unless an epilogue needs other
+/// tensors.
+fn multiply_to_bytes(
+    weights: &ByteWeights,
+    (inputs, epilogue): (&[TensorView<'_>], Option<&mut Epilogue>),
+    (output, scale): (&mut TensorViewMut<'_>, f32),
+    context: &mut ForwardContext<'_>,
+) -> Result<()> {
+    let rows = rows_of(weights, output);
+    if rows == 0 {
+        return Ok(());
     }
-    int8::quantize(&real, scale, output)
+    let (input, shape, limits) = (int8::bytes(&inputs[0])?, *output.shape(), context.limits());
+    let multiply = |finish: &Finish<'_>, to: Outputs<'_>| -> Result<()> {
+        Ok(quantized::multiply_bytes(rows, Bytes::from(&*input), weights, finish, to, limits)?)
+    };
+    let finish = Finish { inverse: 1.0 / scale, ..Finish::NONE };
+    match (Ending::of(epilogue.as_deref()), epilogue) {
+        (Some(Ending::Sum(None, bounds)), _) => {
+            write::<i8>(output, |output| multiply(&Finish { bounds, ..finish }, Outputs::I8(output)))
+        }
+        (Some(Ending::Function), Some(epilogue)) => {
+            with_function(epilogue, inputs, &shape, &mut |function| {
+                let finish = Finish { function: Some(function), ..finish };
+                write::<i8>(output, |output| multiply(&finish, Outputs::I8(output)))
+            })
+        }
+        (_, epilogue) => {
+            let real = context.scratch::<f32>(output.num_elements())?;
+            multiply(&Finish::NONE, Outputs::F32(&mut *real))?;
+            if let Some(epilogue) = epilogue {
+                apply(&epilogue.start(inputs, DType::F32, &shape)?, real, limits)?;
+            }
+            int8::quantize(real, scale, output, limits)
+        }
+    }
+}
+
+/// The number of rows of an output.
+fn rows_of(weights: &ByteWeights, output: &TensorViewMut<'_>) -> usize {
+    output.num_elements().checked_div(weights.panels().kind().outputs()).unwrap_or(0)
 }
 
 /// Applies an epilogue to all elements of a result. The threads of the current pool share the work.

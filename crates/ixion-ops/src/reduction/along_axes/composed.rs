@@ -96,8 +96,9 @@ impl Layer for Both {
 
 impl CpuLayer for Both {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let limits = io.context.limits();
         let mut pairs = self.reductions().into_iter().zip(&mut *io.outputs);
-        pairs.try_for_each(|(reduction, output)| reduction.forward_alone(&io.inputs[0], output))
+        pairs.try_for_each(|(reduction, output)| reduction.forward_alone(&io.inputs[0], output, limits))
     }
 }
 
@@ -140,11 +141,12 @@ impl Layer for NanSum {
 
 impl CpuLayer for NanSum {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
+        let limits = io.context.limits();
         if !io.inputs[0].dtype().is_float() {
-            return self.reduction().forward_alone(&io.inputs[0], &mut io.outputs[0]);
+            return self.reduction().forward_alone(&io.inputs[0], &mut io.outputs[0], limits);
         }
         let numbers = without_nan(&io.inputs[0])?.0.cast(io.inputs[0].dtype())?;
-        self.reduction().forward_alone(&numbers.view(), &mut io.outputs[0])
+        self.reduction().forward_alone(&numbers.view(), &mut io.outputs[0], limits)
     }
 }
 
@@ -164,7 +166,7 @@ impl CpuLayer for NanMean {
         let shape = *io.outputs[0].shape();
         let total = |of: &Tensor| -> Result<Vec<f64>> {
             let mut total = Tensor::zeros(DType::F64, &shape)?;
-            sum.forward_alone(&of.view(), &mut total.view_mut()?)?;
+            sum.forward_alone(&of.view(), &mut total.view_mut()?, io.context.limits())?;
             Ok(total.to_vec()?)
         };
         // PyTorch's sum is rounded before it is divided.
@@ -332,16 +334,16 @@ impl CpuLayer for NormLayer {
             let axes = resolve_axes(dim, whole.shape().rank())?;
             return norm.write(&linalg::with_last(&whole.view(), &axes)?, output, io.context.limits());
         }
-        let steps = self.steps();
+        let (steps, limits) = (self.steps(), io.context.limits());
         let [first, second] = &steps[..] else {
-            return steps.iter().try_for_each(|step| step.forward_alone(input, output));
+            return steps.iter().try_for_each(|step| step.forward_alone(input, output, limits));
         };
         let meta = first.infer(&[TensorMeta::of(input)])?.swap_remove(0);
         let mut sums = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        first.forward_alone(input, &mut sums.view_mut()?)?;
+        first.forward_alone(input, &mut sums.view_mut()?, limits)?;
         let meta = second.infer(&[meta])?.swap_remove(0);
         let mut result = Tensor::zeros(meta.dtype(), &meta.shape()?)?;
-        second.forward_alone(&sums.view(), &mut result.view_mut()?)?;
+        second.forward_alone(&sums.view(), &mut result.view_mut()?, limits)?;
         let shape = *output.shape();
         Ok(output.copy_from(&result.reshape(&shape)?.view())?)
     }

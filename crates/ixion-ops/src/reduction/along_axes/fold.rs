@@ -26,7 +26,7 @@ pub(super) fn reduce(
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<()> {
-    let walk = Walk::new(input.layout(), reduced);
+    let walk = Walk::new(input.layout(), reduced, context.limits());
     let Some(elements) = Elements::of(input)? else {
         let wide = input.cast(DType::I64)?;
         return reduce(operation, &wide.view(), reduced, len, output, context);
@@ -35,17 +35,17 @@ pub(super) fn reduce(
         Elements::Floats(elements) => {
             let become_halves = matches!(output.dtype(), DType::F16 | DType::Bf16);
             let singles = context.scratch::<f32>(walk.outputs())?;
-            if operation.in_single(&walk, elements, len, become_halves, singles) {
+            if operation.in_single(&walk, elements, len, become_halves, singles)? {
                 return write(singles, output);
             }
             let scratch = context.scratch::<f64>(2 * walk.outputs())?;
             let (results, auxiliary) = scratch.split_at_mut(walk.outputs());
-            operation.floats(&walk, elements, len, results, auxiliary);
+            operation.floats(&walk, elements, len, results, auxiliary)?;
             write(results, output)
         }
         Elements::Integers(elements) => {
             let results = context.scratch::<i64>(walk.outputs())?;
-            operation.integers(&walk, elements, results);
+            operation.integers(&walk, elements, results)?;
             write(results, output)
         }
     }
@@ -59,14 +59,14 @@ pub(super) fn quantify(
     output: &mut TensorViewMut<'_>,
     context: &mut ForwardContext<'_>,
 ) -> Result<()> {
-    let walk = Walk::new(input.layout(), reduced);
+    let walk = Walk::new(input.layout(), reduced, context.limits());
     let Some(elements) = Elements::of(input)? else {
         return quantify(quantifier, &input.cast(DType::I64)?.view(), reduced, output, context);
     };
     let results = context.scratch::<f32>(walk.outputs())?;
     match elements {
-        Elements::Floats(elements) => quantifier.floats(&walk, elements, results),
-        Elements::Integers(elements) => quantifier.integers(&walk, elements, results),
+        Elements::Floats(elements) => quantifier.floats(&walk, elements, results)?,
+        Elements::Integers(elements) => quantifier.integers(&walk, elements, results)?,
     }
     write(results, output)
 }

@@ -12,7 +12,7 @@ pub(crate) fn product_efficiency([outputs, depth]: [usize; 2], further: f64) -> 
     let (peak, overhead) = match isa() {
         Isa::Avx512 if multiplies_bytes() => (5.3, 48.0),
         Isa::Avx2 if multiplies_bytes() => (5.1, 23.0),
-        Isa::Avx512 | Isa::Avx2 => (1.8, 22.0),
+        Isa::Avx512 | Isa::Avx2 => (2.4, 22.0),
         // Not measured.
         _ => (0.5, 22.0),
     };

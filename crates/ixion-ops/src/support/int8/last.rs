@@ -3,6 +3,7 @@
 use super::bytes;
 use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Written};
 use crate::quantized::write;
+use crate::support::epilogue::Epilogue;
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::quantization::ChannelStep;
 use ixion_kernels::quantized::{ByteConv, BytePanels, ByteWeights, ChannelFactors, ZeroPoint};
@@ -17,6 +18,8 @@ pub struct ByteState {
     pub(crate) weights: Option<ByteWeights>,
     /// The scale of the tensor that the epilogue adds.
     pub(crate) added_scale: Option<f32>,
+    /// The part of the epilogue to whose result it is added, if that is a function.
+    pub(crate) function: Option<Epilogue>,
     pub(crate) conv: ShapeCache<(Shape, ByteConv)>,
 }
 
@@ -76,7 +79,7 @@ pub(crate) fn write_last(
 }
 
 /// The layout with the channels as its last axis.
-fn with_channels_last(layout: &Layout) -> Result<Layout> {
+pub(super) fn with_channels_last(layout: &Layout) -> Result<Layout> {
     let others = 2..layout.shape().rank();
     let order: SmallVec<[usize; MAX_RANK]> = [0].into_iter().chain(others).chain([1]).collect();
     layout.permute(&order)

@@ -67,7 +67,7 @@ impl Case {
         let whole: Vec<f64> = values
             .iter()
             .enumerate()
-            .map(|(at, x)| f64::from((x / scales[at / depth]).round_ties_even()))
+            .map(|(at, x)| f64::from((x * scales[at / depth].recip()).round_ties_even()))
             .collect();
         let whole = Tensor::from_vec(whole, &self.weight).unwrap();
         let input = input.cast(DType::F64).unwrap();
@@ -102,6 +102,7 @@ fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor], scale: f32, out_scale: Opti
     layer.initialize().unwrap();
     let mut result = Tensor::zeros(dtype, &output.shape().unwrap()).unwrap();
     let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
+    workspace.reserve(layer.workspace(&metas, &[output])).unwrap();
     let mut context = ForwardContext::new(&mut workspace, &limits);
     let views: Vec<_> = inputs.iter().map(|x| x.view()).collect();
     layer.forward(&mut Io::new(&views, &mut [result.view_mut().unwrap()], &mut context)).unwrap();

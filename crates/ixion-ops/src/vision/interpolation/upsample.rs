@@ -1,11 +1,10 @@
 //! TorchScript's functions for resampling, which state the mode in their names: `aten::upsample_bilinear2d` and so on.
 
-use super::{Interpolate, Mode, NOT_POSITIVE, is_scale};
+use super::{Interpolate, Mode, NOT_POSITIVE, Resizing, is_scale};
 use crate::op::{
     CpuLayer, Entry, FieldValue, FromOperator, LayerError, NO_KEY, OperatorReader, Result, Written,
 };
 use crate::support::arguments::ParamOrInput;
-use crate::support::shape_cache::ShapeCache;
 
 crate::operator! {
     /// TorchScript's functions for `torch.nn.functional.interpolate`: they resample the spatial axes of an N×C×… input to
@@ -128,7 +127,7 @@ impl Upsample {
             align_corners: Some(self.align_corners),
             recompute_scale_factor: None,
             antialias: self.named.antialias,
-            resizing: ShapeCache::default(),
+            resizing: Resizing::default(),
         };
         layer.resize().check_corners()?;
         Ok(layer)
