@@ -254,7 +254,7 @@ impl Builder {
         let file = self.read()?;
         self.settings.check_scales(&file)?;
         // Given fixed shapes, passes may remove operands that calibration has seen.
-        let strangers = self.settings.strangers(&file).filter(|_| self.shapes.is_empty());
+        let unknown_names = self.settings.unknown_names(&file).filter(|_| self.shapes.is_empty());
         self.try_plugins(&file, path.as_deref())?;
         let warnings = self.contradictions(&file, path.as_deref(), is_random);
         let (graph, statistics) = self.improve(file)?;
@@ -270,7 +270,7 @@ impl Builder {
             accelerator: self.settings.accelerator.clone(),
         };
         let select = |graph: &mut RuntimeGraph, symbols: &[_], profile: Option<&Profile>| {
-            strangers.iter().try_for_each(|it| it.check(graph))?;
+            unknown_names.iter().try_for_each(|it| it.check(graph))?;
             let selections = select_formats(graph, symbols, profile, &self.settings);
             self.settings.tuner.iter().for_each(Tuner::store);
             selections

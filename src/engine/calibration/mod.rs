@@ -46,7 +46,7 @@ pub use histogram::Histogram;
 pub use loss::Loss;
 #[doc(hidden)]
 pub use loss::too_lossy;
-pub(in crate::engine) use names::Strangers;
+pub(in crate::engine) use names::UnknownNames;
 pub(in crate::engine) use own::own_scales;
 pub use range::Range;
 pub use scales::{Fingerprint, Scales, ScalesError, ScalesProblem};

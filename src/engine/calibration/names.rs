@@ -6,16 +6,16 @@ use crate::graph::{RuntimeGraph, RuntimeOperand, RuntimeOperator};
 use crate::pnnx;
 use std::collections::BTreeSet;
 
-/// Names in scales that the file of a model does not have: passes create such operands and operators, and typing errors look the
-/// same.
+/// Names in scales that the file of a model does not have. They may be those of operands and operators that passes create, or
+/// misspelt.
 #[derive(Debug)]
-pub(in crate::engine) struct Strangers<'a> {
+pub(in crate::engine) struct UnknownNames<'a> {
     scales: &'a Scales,
     operands: Vec<&'a str>,
     operators: Vec<&'a str>,
 }
 
-impl<'a> Strangers<'a> {
+impl<'a> UnknownNames<'a> {
     /// The names that the file does not have.
     pub(in crate::engine) fn new(scales: &'a Scales, file: &pnnx::Graph) -> Self {
         let operands = scales.iter().map(|(name, _)| name).filter(|name| file.operand_named(name).is_none());

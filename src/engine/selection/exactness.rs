@@ -4,11 +4,11 @@ use super::settings::{MAX_ROUNDING, MAX_ROUNDING_OF_LAST_LAYERS};
 use crate::graph::{RuntimeGraph, RuntimeOperator};
 use crate::op::{Category, Properties};
 
-/// The number of averaging operators behind an operator that is too small for its errors to be averaged.
+/// Errors are not averaged enough if no more than this number of operators average them later.
 const FEW: usize = 1;
 
-/// How many operators that average rounding errors, such as convolutions and pooling, are at least between an operand and an
-/// output of the model. Behind the last ones, errors are seen as they are.
+/// The smallest number of operators that average rounding errors, such as convolutions and pooling, between an operand and an
+/// output of the model, by the operand's position. Without any, the user sees the errors as they are.
 #[derive(Debug)]
 pub(super) struct AveragingAfter(Vec<usize>);
 
@@ -21,7 +21,7 @@ impl AveragingAfter {
         for operator in graph.operators().iter().rev() {
             let category = Properties::of(operator.op_type()).category;
             let averages = matches!(category, Category::Weighted | Category::Pooling);
-            let count = after.outputs(operator).saturating_add(usize::from(averages));
+            let count = after.count(operator).saturating_add(usize::from(averages));
             after.lower(operator.inputs().iter().map(|input| (input.position(), count)));
         }
         after
@@ -35,15 +35,15 @@ impl AveragingAfter {
         }
     }
 
-    /// The number of averaging operators behind an operator, on the shortest way to an output.
-    fn outputs(&self, operator: &RuntimeOperator) -> usize {
+    /// The number of averaging operators after an operator, on the path to an output that has the fewest.
+    fn count(&self, operator: &RuntimeOperator) -> usize {
         let after = operator.outputs().iter().filter_map(|output| self.0.get(output.position()));
         after.copied().min().unwrap_or(usize::MAX)
     }
 
     /// The largest [rounding error](crate::op::CpuLayer::rounding) of a tactic for an operator.
     pub(super) fn max_rounding(&self, operator: &RuntimeOperator) -> f64 {
-        match self.outputs(operator) <= FEW {
+        match self.count(operator) <= FEW {
             true => MAX_ROUNDING_OF_LAST_LAYERS,
             false => MAX_ROUNDING,
         }
@@ -56,7 +56,7 @@ mod tests {
     use crate::Limits;
     use crate::pnnx::Graph;
 
-    /// The limits of the operators of a graph, by their names.
+    /// The names of the operators that may round less than others.
     fn last_layers(text: &str) -> Vec<String> {
         let mut graph = RuntimeGraph::from_pnnx(Graph::parse(text, &Limits::default()).unwrap());
         graph.build().unwrap();
@@ -71,7 +71,7 @@ mod tests {
                     torch.mm second 2 1 b b c\ntorch.mm third 2 1 c c d\nF.relu shape 1 1 d e\n\
                     torch.t turn 1 1 e y $input=e\npnnx.Output out 1 0 y\n";
         assert_eq!(last_layers(text), ["second", "third", "shape", "turn"]);
-        // The shortest way counts.
+        // The path with the fewest counts.
         let skipped = text
             .replace("7767517\n8 7", "7767517\n9 8")
             .replace("turn 1 1 e y $input=e", "turn 1 1 e f $input=e");

@@ -1,7 +1,7 @@
 //! The settings of the selection.
 
 use super::price::Prices;
-use crate::engine::calibration::{Strangers, own_scales};
+use crate::engine::calibration::{UnknownNames, own_scales};
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Tuner;
 use crate::engine::{EngineError, Fingerprint, Precision, Scales};
@@ -125,8 +125,8 @@ impl SelectionSettings {
     }
 
     /// The names in the scales, if they are used, that the file does not have.
-    pub(in crate::engine) fn strangers(&self, file: &pnnx::Graph) -> Option<Strangers<'_>> {
-        self.precisions.contains(&Precision::Int8).then(|| Strangers::new(&self.scales, file))
+    pub(in crate::engine) fn unknown_names(&self, file: &pnnx::Graph) -> Option<UnknownNames<'_>> {
+        self.precisions.contains(&Precision::Int8).then(|| UnknownNames::new(&self.scales, file))
     }
 
     /// Finds the scales that a graph itself states. Devices have no kernels for the operators that state them.
