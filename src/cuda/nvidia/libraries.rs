@@ -24,14 +24,15 @@ pub(super) const DRIVER: SharedLibrary = SharedLibrary {
 
 pub(super) const COMPILER: SharedLibrary = SharedLibrary {
     name: "libnvrtc",
-    files: &["libnvrtc.so.12", "libnvrtc.so", "nvrtc64_120_0.dll"],
+    files: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"],
     is_present: cudarc::nvrtc::sys::is_culib_present,
-    advice: "install the CUDA toolkit 12, or the Python package nvidia-cuda-nvrtc-cu12 and name its folder in LD_LIBRARY_PATH",
+    advice: "install the CUDA toolkit 12 or 13, or the Python package nvidia-cuda-nvrtc (nvidia-cuda-nvrtc-cu12 for CUDA 12) and name \
+             its folder in LD_LIBRARY_PATH",
 };
 
 pub(super) const PRODUCTS: SharedLibrary = SharedLibrary {
     name: "libcublasLt",
-    files: &["libcublasLt.so.12", "libcublasLt.so", "cublasLt64_12.dll"],
+    files: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "cublasLt64_13.dll", "cublasLt64_12.dll"],
     is_present: cudarc::cublaslt::sys::is_culib_present,
     advice: "matrix products use built-in kernels",
 };
@@ -45,7 +46,7 @@ pub(super) const CONVOLUTIONS: SharedLibrary = SharedLibrary {
 
 pub(super) const TRANSFORMS: SharedLibrary = SharedLibrary {
     name: "libcufft",
-    files: &["libcufft.so.11", "libcufft.so", "cufft64_11.dll"],
+    files: &["libcufft.so.12", "libcufft.so.11", "libcufft.so", "cufft64_12.dll", "cufft64_11.dll"],
     is_present: cudarc::cufft::sys::is_culib_present,
     advice: "Fourier transforms use built-in kernels",
 };
