@@ -1,4 +1,4 @@
-"""Compares Ixion with PyTorch on a GPU: f32 with TF32 and f16, from the input in the CPU's memory to the output there.
+"""Compares Ixion with PyTorch on a GPU: f32 with TF32 and f16, from the input in the CPU's page-locked memory to the output there.
 
     python benches/compare_cuda.py pack networks          # needs PNNX; writes no weights
     cargo build --profile dist --features cuda --example compare
@@ -56,7 +56,7 @@ def row(text: str) -> tuple[str, int, str]:
 
 def ixion(program: Path, device: str, precision: str) -> list[str]:
     command = [str(program)] if device == "cpu" else [str(program), "--device", device]
-    return command if precision == "f32" else [*command, "--precision", precision, "--narrowest"]
+    return command if precision == "f32" else [*command, "--precision", precision]
 
 
 def measure(arguments: argparse.Namespace, name: str, batch: int, precision: str, scratch: Path) -> dict[str, dict]:

@@ -53,7 +53,8 @@ impl Settings {
         Ok(settings)
     }
 
-    fn plan(&self, model: &Path) -> Result<Plan, String> {
+    /// Builds the plan of a model, and moves the inputs to where its device copies them fastest.
+    fn plan(&self, model: &Path, inputs: &mut [Tensor]) -> Result<Plan, String> {
         if PlanFile::is_plan(model) {
             let file = PlanFile::open(model, &Limits::default()).map_err(text)?;
             return file.with_threads(self.threads).load().map_err(text);
@@ -72,24 +73,29 @@ impl Settings {
             builder = builder.with_tuning(TimingCache::open(path));
         }
         if let Some(id) = &self.device {
-            builder = on_device(builder, id)?;
+            builder = on_device(builder, id, inputs)?;
         }
         builder.build().map_err(text)
     }
 }
 
-/// Runs on a device, with TF32 for f32 on tensor cores.
+/// Runs on a device, with TF32 for f32 on tensor cores and inputs in page-locked memory, as those of PyTorch.
 #[cfg(feature = "gpu")]
-fn on_device(builder: Builder, id: &str) -> Result<Builder, String> {
+fn on_device(builder: Builder, id: &str, inputs: &mut [Tensor]) -> Result<Builder, String> {
     use ixion::cuda::{CudaLayers, Tf32, device::KernelCache, open};
 
     let cache = KernelCache::in_folder(std::env::temp_dir().join("ixion-compare-kernels"));
     let device = open(id, cache, false).map_err(text)?;
+    for input in inputs {
+        let mut pinned = device.pinned(input.dtype(), input.shape()).map_err(text)?;
+        pinned.view_mut().and_then(|mut view| view.copy_from(&input.view())).map_err(text)?;
+        *input = pinned;
+    }
     Ok(builder.with_device(device, CudaLayers::default().with_tf32(Tf32::ALL)))
 }
 
 #[cfg(not(feature = "gpu"))]
-fn on_device(_: Builder, id: &str) -> Result<Builder, String> {
+fn on_device(_: Builder, id: &str, _: &mut [Tensor]) -> Result<Builder, String> {
     Err(format!("{id} requires the feature cuda"))
 }
 
@@ -107,8 +113,9 @@ impl Ixion {
 impl Peer for Ixion {
     fn load(&mut self, model: &Path, inputs: &[PathBuf]) -> Result<(), String> {
         let inputs = inputs.iter().map(|path| Tensor::load_npy(path, &Limits::default()).map_err(text));
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let context = Context::shared(Arc::new(self.settings.plan(model)?)).map_err(text)?;
+        let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let plan = self.settings.plan(model, &mut inputs)?;
+        let context = Context::shared(Arc::new(plan)).map_err(text)?;
         self.loaded = Some((context, inputs));
         Ok(())
     }

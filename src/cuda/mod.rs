@@ -15,7 +15,6 @@ mod plugin;
 
 pub use layer::{CloneCudaLayer, CudaContext, CudaIo, CudaLayer, CudaLayers, Faults, Tf32, Uses, no_tactic};
 pub(crate) use layer::{is_plain, scratch_bytes};
-use layers::copy;
 
 use device::{CudaError, Device, Info, KernelCache};
 

@@ -2,6 +2,7 @@
 
 use super::device::{Argument, DeviceTensor, Grid, Unit};
 use super::layer::{Entry, Own};
+use super::layers::copy;
 use super::{CudaContext, CudaIo, CudaLayer, is_plain, scratch_bytes};
 use crate::op::{LayerError, Result, TensorFormat, TensorMeta};
 use crate::plugin::abi::{self, Tensor as CTensor};
@@ -52,7 +53,7 @@ impl CudaLayer for Foreign {
                 true => *input,
                 false => {
                     let dense = io.context.scratch(input.dtype(), *input.shape())?;
-                    super::copy(input, &dense, io.context)?;
+                    copy(input, &dense, io.context)?;
                     dense
                 }
             });
@@ -70,7 +71,7 @@ impl CudaLayer for Foreign {
             self.launch(&wanted, &x, &y, io.context)?;
         }
         let copied = y.iter().zip(io.outputs).filter(|(_, output)| !self.accepts_layout(output));
-        copied.into_iter().try_for_each(|(dense, output)| super::copy(dense, output, io.context))
+        copied.into_iter().try_for_each(|(dense, output)| copy(dense, output, io.context))
     }
 }
 

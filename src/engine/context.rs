@@ -293,7 +293,7 @@ impl<'p> Context<'p> {
                 None => input.reborrow(),
             });
         }
-        super::run::make_buffers(plan, prepared, outputs, &mut self.buffers)?;
+        super::run::make_buffers(plan, prepared, &mut self.state, outputs, &mut self.buffers)?;
         let mut targets = super::run::targets(outputs, &mut self.buffers)?;
         let mut execution = Execution {
             plan,

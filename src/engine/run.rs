@@ -256,6 +256,7 @@ fn caught<T>(call: impl FnOnce() -> Result<T, (Stage, LayerError)>) -> Result<T,
 pub(super) fn make_buffers(
     plan: &Plan,
     prepared: &Prepared,
+    state: &mut State,
     outputs: &[Option<TensorViewMut<'_>>],
     buffers: &mut [Option<Tensor>],
 ) -> Result<(), EngineError> {
@@ -284,6 +285,8 @@ pub(super) fn make_buffers(
         };
         if !buffer.as_ref().is_some_and(fits) {
             *buffer = Some(Tensor::empty(*dtype, shape)?);
+        } else if let (Some(device), Some(buffer)) = (&mut state.device, buffer) {
+            device.pin_output(position, &prepared.jobs, buffer);
         }
     }
     Ok(())

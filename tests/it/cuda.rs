@@ -1,6 +1,7 @@
 //! GPU layers, run by the emulator and compared with the CPU layers.
 
 mod attention;
+mod channel_chunks;
 mod channels_last;
 #[cfg(all(feature = "cli", target_os = "linux"))]
 mod debugger;
@@ -16,6 +17,7 @@ mod memory;
 mod memory_bound;
 #[cfg(all(feature = "cuda", feature = "cli", target_os = "linux"))]
 mod nvidia;
+mod pinned;
 mod plugins;
 mod precisions;
 mod tactics;

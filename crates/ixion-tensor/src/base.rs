@@ -222,7 +222,8 @@ impl Tensor {
     ///
     /// # Safety
     /// The storage must be as long as the shape needs, aligned for the element type, and hold valid elements of it.
-    pub(super) unsafe fn from_storage(dtype: DType, shape: Shape, storage: Storage) -> Self {
+    #[doc(hidden)]
+    pub unsafe fn from_storage(dtype: DType, shape: Shape, storage: Storage) -> Self {
         Self { dtype, layout: Layout::contiguous(shape), storage: Arc::new(storage) }
     }
 

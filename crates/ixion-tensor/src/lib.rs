@@ -67,7 +67,7 @@ pub use num_complex::Complex;
 pub use shape::{Shape, broadcast_shapes, resolve_axis, resolve_index};
 pub use storage::ALIGNMENT;
 #[doc(hidden)]
-pub use storage::Storage;
+pub use storage::{MemoryOwner, Storage};
 pub use strides::Order;
 #[doc(hidden)]
 pub use strides::{Axes, contiguous_strides, expanded_axes, index_of, merged_axes, position, reshaped_axes};

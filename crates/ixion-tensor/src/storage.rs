@@ -8,6 +8,8 @@ use super::{Element, Result, TensorError};
 use memmap2::Mmap;
 use std::alloc::{self, Layout as AllocLayout};
 use std::any::TypeId;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ pub const ALIGNMENT: usize = 64;
 #[repr(align(64))]
 struct CacheLine;
 
-/// A heap buffer, either aligned or taken over from a `Vec`, or a read-only part of a mapped file.
+/// A heap buffer, either aligned or taken over from a `Vec`; a read-only part of a mapped file; or memory of another owner.
 #[derive(Debug)]
 pub struct Storage {
     data: NonNull<u8>,
@@ -36,10 +38,19 @@ enum Owner {
     Vec { element: TypeId, len: usize, capacity: usize, release: unsafe fn(NonNull<u8>, usize) },
     /// A part of a file, kept mapped by this reference.
     Mapped(#[allow(dead_code, reason = "it is held, not read")] Arc<Mmap>),
+    /// Memory that is released when this is dropped.
+    Other(#[allow(dead_code, reason = "it is held, not read")] Box<dyn MemoryOwner>),
 }
 
+/// What keeps memory allocated, and releases it when it is dropped.
+pub trait MemoryOwner: fmt::Debug + Send + Sync {}
+
+// A panic leaves no storage half-changed, whatever owns its memory.
+impl UnwindSafe for Storage {}
+impl RefUnwindSafe for Storage {}
+
 // SAFETY: a storage owns its bytes exclusively, like a `Vec`, or they are never written (`Mapped`), and all element types
-// are `Send`.
+// are `Send`, as are all owners.
 unsafe impl Send for Storage {}
 // SAFETY: through `&Storage` bytes are only read; writing needs `&mut Storage` and is rejected for `Mapped`.
 unsafe impl Sync for Storage {}
@@ -104,6 +115,14 @@ impl Storage {
         Some(Self { data, bytes, owner: Owner::Mapped(Arc::clone(map)) })
     }
 
+    /// Memory that `owner` releases when it is dropped.
+    ///
+    /// # Safety
+    /// Until then, `data` must point to `bytes` initialised bytes, to which nothing else writes or refers.
+    pub unsafe fn owned_by(owner: Box<dyn MemoryOwner>, data: NonNull<u8>, bytes: usize) -> Self {
+        Self { data, bytes, owner: Owner::Other(owner) }
+    }
+
     /// Returns true if the sole owner of the storage may write to it.
     pub(super) fn is_writable(&self) -> bool {
         !matches!(self.owner, Owner::Mapped(_))
@@ -166,7 +185,7 @@ unsafe fn release_vec<T>(data: NonNull<u8>, capacity: usize) {
 impl Drop for Storage {
     fn drop(&mut self) {
         match self.owner {
-            Owner::Nothing | Owner::Mapped(_) => {}
+            Owner::Nothing | Owner::Mapped(_) | Owner::Other(_) => {}
             // SAFETY: allocated in `allocated` with this layout.
             Owner::Aligned { base, layout } => unsafe { alloc::dealloc(base.as_ptr(), layout) },
             Owner::Vec { capacity, release, .. } => {
@@ -180,6 +199,7 @@ impl Drop for Storage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn buffers_are_aligned_and_zeroed() {
@@ -216,6 +236,40 @@ mod tests {
         let storage = storage.into_vec::<i32>().unwrap_err();
         let vec = storage.into_vec::<f32>().unwrap();
         assert_eq!((vec.as_ptr(), &vec[..]), (address, &[1.0, 2.0, 3.0][..]));
+    }
+
+    /// A vector whose memory is lent to a storage.
+    #[derive(Debug)]
+    struct Lender {
+        #[allow(dead_code, reason = "it is held, not read")]
+        memory: Vec<i64>,
+        released: Arc<AtomicBool>,
+    }
+
+    impl MemoryOwner for Lender {}
+
+    impl Drop for Lender {
+        fn drop(&mut self) {
+            self.released.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn memory_of_another_owner_is_written_and_released() {
+        let released = Arc::new(AtomicBool::new(false));
+        let mut memory = vec![0i64; 4];
+        let data = NonNull::new(memory.as_mut_ptr()).unwrap().cast();
+        let owner = Box::new(Lender { memory, released: Arc::clone(&released) });
+        // SAFETY: the owner keeps the 32 bytes, and does not use them itself.
+        let mut storage = unsafe { Storage::owned_by(owner, data, 32) };
+        assert!(storage.is_writable());
+        // SAFETY: the storage has this many bytes.
+        unsafe { storage.as_mut_ptr().write_bytes(3, 32) };
+        let storage = storage.into_vec::<i64>().unwrap_err();
+        assert_eq!((storage.len(), storage.as_ptr()), (32, data.as_ptr().cast_const()));
+        assert!(!released.load(Ordering::Relaxed));
+        drop(storage);
+        assert!(released.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod error;
 mod graph;
 mod library;
 mod memory;
+mod pinned;
 mod queue;
 mod tensor;
 mod unit;
@@ -34,6 +35,7 @@ pub use unit::{Kind, Parameter, Signature};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -110,6 +112,16 @@ pub(crate) trait Driver: fmt::Debug + Send + Sync {
     /// The address must have been returned by [`Driver::allocate`], and not freed since.
     unsafe fn free(&self, address: u64);
 
+    /// Allocates `bytes` bytes, at least one, of the CPU's memory that queues copy from and to directly. The contents are
+    /// arbitrary, and aligned for every element type.
+    fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>>;
+
+    /// Frees such memory once all work enqueued so far is done.
+    ///
+    /// # Safety
+    /// The address must be that of memory of this size returned by [`Driver::allocate_pinned`], and not freed since.
+    unsafe fn free_pinned(&self, address: usize, bytes: usize);
+
     /// Compiles a source to an image for [`Driver::load`].
     fn compile(&self, unit: &Unit) -> Result<Vec<u8>>;
 
@@ -135,6 +147,25 @@ pub(crate) trait DriverQueue: fmt::Debug + Send {
     /// # Safety
     /// The device memory must have that many bytes.
     unsafe fn download(&mut self, to: &mut [u8], from: u64) -> Result<()>;
+
+    /// As [`DriverQueue::upload`], from memory of [`Driver::allocate_pinned`]; it may be read until the queue has been
+    /// synchronised.
+    ///
+    /// # Safety
+    /// As for [`DriverQueue::upload`].
+    unsafe fn upload_pinned(&mut self, to: u64, from: &[u8]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.upload(to, from) }
+    }
+
+    /// As [`DriverQueue::download`], to memory of [`Driver::allocate_pinned`].
+    ///
+    /// # Safety
+    /// As for [`DriverQueue::download`].
+    unsafe fn download_pinned(&mut self, to: &mut [u8], from: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.download(to, from) }
+    }
 
     /// # Safety
     /// The function must belong to a module that is still loaded, and the arguments must match its parameters, with tensors
@@ -178,6 +209,8 @@ struct Inner {
     driver: Box<dyn Driver>,
     cache: KernelCache,
     modules: Mutex<BTreeMap<Unit, Arc<ModuleSlot>>>,
+    /// The sizes of blocks of page-locked memory by address.
+    pinned: Mutex<BTreeMap<usize, usize>>,
     /// Allocated bytes and blocks.
     allocated_bytes: AtomicUsize,
     blocks: AtomicUsize,
@@ -216,6 +249,7 @@ impl Device {
             driver,
             cache,
             modules: Mutex::default(),
+            pinned: Mutex::default(),
             allocated_bytes: AtomicUsize::new(0),
             blocks: AtomicUsize::new(0),
             launches: AtomicU64::new(0),

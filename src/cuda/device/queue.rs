@@ -213,9 +213,24 @@ impl Queue {
     /// # Errors
     /// [`CudaError::OutOfBounds`] if the numbers of bytes differ; [`CudaError::Driver`].
     pub fn upload(&mut self, to: &DeviceTensor<'_>, from: &[u8]) -> Result<()> {
+        self.start_upload(to, from)?;
+        if self.device.is_pinned(from) { self.synchronize() } else { Ok(()) }
+    }
+
+    /// As [`Queue::upload`], but does not wait until page-locked bytes have been read: if they change before the queue has been
+    /// synchronised, it is undefined which bytes arrive. They may be dropped, which waits.
+    pub(crate) fn start_upload(&mut self, to: &DeviceTensor<'_>, from: &[u8]) -> Result<()> {
         check_len(to, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
         // SAFETY: the tensor is within its memory, and has that many bytes.
-        if from.is_empty() { Ok(()) } else { unsafe { self.queue.upload(to.start(), from) } }
+        unsafe {
+            match self.device.is_pinned(from) {
+                true => self.queue.upload_pinned(to.start(), from),
+                false => self.queue.upload(to.start(), from),
+            }
+        }
     }
 
     /// Copies all bytes from the first element of a tensor to the last to the host, after all work enqueued before.
@@ -224,8 +239,16 @@ impl Queue {
     /// As [`Queue::upload`].
     pub fn download(&mut self, to: &mut [u8], from: &DeviceTensor<'_>) -> Result<()> {
         check_len(from, to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
         // SAFETY: the tensor is within its memory, and has that many bytes.
-        if to.is_empty() { Ok(()) } else { unsafe { self.queue.download(to, from.start()) } }
+        unsafe {
+            match self.device.is_pinned(to) {
+                true => self.queue.download_pinned(to, from.start()),
+                false => self.queue.download(to, from.start()),
+            }
+        }
     }
 
     /// Launches a kernel.

@@ -17,6 +17,7 @@ use compiler::Compiler;
 use library::Library;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 /// The configuration of the emulator.
@@ -125,6 +126,20 @@ impl Driver for Emulated {
         let layout = blocks.remove(&address).and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok());
         if let Some(layout) = layout {
             // SAFETY: the address was in the map: it was allocated with this layout, and not freed since.
+            unsafe { dealloc(address as *mut u8, layout) }
+        }
+    }
+
+    fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|_| bytes > 0);
+        let layout = layout.ok_or_else(|| self.out_of_memory(bytes))?;
+        // SAFETY: the layout has a non-zero size.
+        NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| self.out_of_memory(bytes))
+    }
+
+    unsafe fn free_pinned(&self, address: usize, bytes: usize) {
+        if let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) {
+            // SAFETY: by contract it was allocated with this layout, and not freed since. All work has been done.
             unsafe { dealloc(address as *mut u8, layout) }
         }
     }

@@ -90,11 +90,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     int depth_per_part = part_depth(depth, splits);
     i64 size = (i64)gridDim.x * gridDim.y * ROWS * COLUMNS;
     i64 tile_offset = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
-    for (int z = blockIdx.z; z < (phase == PART ? groups * splits : groups); z += gridDim.z) {
-        int group = phase == PART ? z / splits : z, from = phase == PART ? z % splits * depth_per_part : 0;
-        if (phase == ADD) {
-            reduce_partials(tile, parts + (i64)group * splits * size + tile_offset, splits, size);
-        } else {
+    int sharing = blocks_of_tile(phase, splits);
+    for (int z = blockIdx.z; z < groups * sharing; z += gridDim.z) {
+        int group = z / sharing, share = z % sharing;
+        if (phase != ADD) {
+            int from = phase == PART ? share * depth_per_part : 0;
             Lines<W_VECTORIZED, false> left = {w + (i64)group * out_channels * depth, depth, 1, first_channel, out_channels, depth};
             WindowColumns right = {x + (i64)group * channels * sx.by[1], tables, in, stride, pad, dilation, sx, channels, depth};
             int end = phase == PART ? min(from + depth_per_part, depth) : depth;
@@ -103,12 +103,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (phase == PART) {
             store_partial(tile, parts + z * size + tile_offset);
         } else {
-            for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
+            int first = phase == ADD ? share * BAND : 0, end = phase == ADD ? first + BAND : ROWS * COLUMNS;
+            i64 partial = (i64)group * splits * size + tile_offset;
+            for (int i = first + threadIdx.x; i < end; i += THREADS) {
                 int row = Y_CHANNELS_LAST ? i % ROWS : i / COLUMNS, column = Y_CHANNELS_LAST ? i / ROWS : i % COLUMNS;
                 int channel = group * out_channels + first_channel + row;
                 const Position& position = tables.positions[column];
                 if (!position.is_inside || first_channel + row >= out_channels) continue;
-                Accumulator sum = tile[sum_at(row, column)];
+                Accumulator sum = phase == ADD ? add_partials(parts + partial + i, splits, size) : tile[sum_at(row, column)];
                 C value = QUANTIZED ? dequantize((int)sum, load<f64>(bias[channel]), scales[channel])
                                     : (C)sum + (bias ? load<C>(bias[channel]) : (C)0);
                 i64 index = ((i64)position.n * out_channels * groups + channel) * sample_size + (first_position + column) % sample_size;

@@ -7,20 +7,34 @@ template <class Number> static __device__ inline Number f_relu6(Number x) { retu
 template <class Number> static __device__ inline Number f_max(Number a, Number b) { return a >= b || a != a ? a : b; }
 template <class Number> static __device__ inline Number f_min(Number a, Number b) { return a <= b || a != a ? a : b; }
 
-template <class Number> static __device__ inline Number f_sigmoid(Number x) { return (Number)1 / ((Number)1 + exp(-x)); }
-template <class Number> static __device__ inline Number f_silu(Number x) { return x / ((Number)1 + exp(-x)); }
+// 1 / x for a denominator that is rounded itself: in float, with an error of one unit in the last place instead of half of one.
+// An exact division branches, and takes several times as long.
+template <class Number> static __device__ inline Number f_inverse(Number x) { return (Number)1 / x; }
+#ifndef IXION_EMULATOR
+static __device__ inline float f_inverse(float x) {
+    float inverse;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+}
+#endif
+template <class Number> static __device__ inline Number f_sigmoid(Number x) { return f_inverse((Number)1 + exp(-x)); }
+template <class Number> static __device__ inline Number f_silu(Number x) { return x * f_inverse((Number)1 + exp(-x)); }
 template <class Number> static __device__ inline Number f_gelu(Number x) { return (Number)0.5 * x * ((Number)1 + erf(x * (Number)0.70710678118654752440)); }
 template <class Number> static __device__ inline Number f_gelu_tanh(Number x) {
     return (Number)0.5 * x * ((Number)1 + tanh((Number)0.79788456080286535588 * (x + (Number)0.044715 * x * x * x)));
 }
 template <class Number> static __device__ inline Number f_clamp(Number x, Number low, Number high) { return x < low ? low : x > high ? high : x; }
-template <class Number> static __device__ inline Number f_hardsigmoid(Number x) { return f_clamp(x + (Number)3, (Number)0, (Number)6) / (Number)6; }
-template <class Number> static __device__ inline Number f_hardswish(Number x) { return x * f_clamp(x + (Number)3, (Number)0, (Number)6) / (Number)6; }
+// In float, a product as in PyTorch: an exact division is slowest for numerators of 0.
+template <class Number> static __device__ inline Number f_sixth(Number x) { return x / (Number)6; }
+static __device__ inline float f_sixth(float x) { return x * (1.0f / 6.0f); }
+template <class Number> static __device__ inline Number f_hardsigmoid(Number x) { return f_sixth(f_clamp(x + (Number)3, (Number)0, (Number)6)); }
+template <class Number> static __device__ inline Number f_hardswish(Number x) { return f_sixth(x * f_clamp(x + (Number)3, (Number)0, (Number)6)); }
 template <class Number> static __device__ inline Number f_softplus(Number x) { return x > (Number)20 ? x : log1p(exp(x)); }
 template <class Number> static __device__ inline Number f_mish(Number x) { return x * tanh(f_softplus(x)); }
 template <class Number> static __device__ inline Number f_leaky_relu(Number x, Number slope) { return x > (Number)0 ? x : x * slope; }
 template <class Number> static __device__ inline Number f_elu(Number x, Number alpha) { return x > (Number)0 ? x : alpha * expm1(x); }
 template <class Number> static __device__ inline Number f_rsqrt(Number x) { return (Number)1 / sqrt(x); }
+static __device__ inline float f_rsqrt(float x) { return rsqrtf(x); }
 template <class Number> static __device__ inline Number f_reciprocal(Number x) { return (Number)1 / x; }
 
 // The remainder with the sign of the divisor.

@@ -18,26 +18,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     extern __shared__ unsigned shared[];
     Accumulator* tile = (Accumulator*)shared;
     int first_row = blockIdx.y * ROWS, first_column = blockIdx.x * COLUMNS, depth_per_part = part_depth(depth, splits);
-    i64 tiles = (i64)gridDim.x * gridDim.y, tile_offset = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
-    i64 all = phase == PART ? batches * splits : batches;
-    for (i64 z = blockIdx.z; z < all; z += gridDim.z) {
-        i64 at = phase == PART ? z / splits : z;
-        int from = phase == PART ? (int)(z % splits) * depth_per_part : 0;
-        if (phase == ADD) {
-            reduce_partials(tile, parts + at * splits * tiles * ROWS * COLUMNS + tile_offset, splits, tiles * ROWS * COLUMNS);
-        } else {
+    i64 size = (i64)gridDim.x * gridDim.y * ROWS * COLUMNS;
+    i64 tile_offset = ((i64)blockIdx.y * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
+    int sharing = blocks_of_tile(phase, splits);
+    for (i64 z = blockIdx.z; z < batches * sharing; z += gridDim.z) {
+        i64 at = z / sharing;
+        int share = (int)(z % sharing);
+        if (phase != ADD) {
+            int from = phase == PART ? share * depth_per_part : 0;
             Lines<A_VECTORIZED, !A_K_MAJOR> left = {a + offset(at, batch, sa), sa.by[6], sa.by[7], first_row, rows, depth};
             Lines<B_VECTORIZED, !B_K_MAJOR> right = {b + offset(at, batch, sb), sb.by[7], sb.by[6], first_column, columns, depth};
             int end = phase == PART ? min(from + depth_per_part, depth) : depth;
             multiply(left, right, rows - first_row, columns - first_column, from, end, shared);
         }
         if (phase == PART) {
-            store_partial(tile, parts + z * tiles * ROWS * COLUMNS + tile_offset);
+            store_partial(tile, parts + z * size + tile_offset);
         } else {
-            for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
+            int first = phase == ADD ? share * BAND : 0, end = phase == ADD ? first + BAND : ROWS * COLUMNS;
+            i64 partial = at * splits * size + tile_offset;
+            for (int i = first + threadIdx.x; i < end; i += THREADS) {
                 i64 row = first_row + i / COLUMNS, column = first_column + i % COLUMNS;
                 if (row >= rows || column >= columns) continue;
-                Accumulator sum = tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
+                Accumulator sum = phase == ADD ? add_partials(parts + partial + i, splits, size) : tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
                 C value = sum;
                 if (QUANTIZED) value = dequantize((int)sum, load<f64>(c[column]), scales[column]);
                 if (SCALED) value *= (C)alpha;

@@ -190,10 +190,14 @@ static __device__ void multiply(Left left, Right right, int rows, int columns, i
 }
 
 // The phases of a launch. If the depth of a product is split among blocks (split-K), each block writes its partial sums, and a
-// second launch adds these up.
+// second launch adds these up. As that takes little else than waiting for memory, BANDS blocks share each tile.
 #define WHOLE 0
 #define PART 1
 #define ADD 2
+#define BAND (ROWS * COLUMNS / BANDS)
+
+// The number of blocks that share a tile.
+static __device__ inline int blocks_of_tile(int phase, int splits) { return phase == PART ? splits : phase == ADD ? BANDS : 1; }
 
 // The length of each of `parts` parts of the depth, a multiple of a step.
 static __device__ inline int part_depth(int depth, int parts) {
@@ -201,15 +205,20 @@ static __device__ inline int part_depth(int depth, int parts) {
     return (steps + parts - 1) / parts * STEP_DEPTH;
 }
 
-// Store the sums of a block in scratch memory, and add up those of all parts, in a deterministic order.
+// Store the sums of a block in scratch memory, ordered as in shared memory; and add up those of all parts for one element, in a
+// deterministic order. Loads do not depend on each other, so that a thread waits for many of them at once.
 static __device__ void store_partial(const Accumulator* tile, Accumulator* parts) {
     for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) parts[i] = tile[i / COLUMNS * SUM_PITCH + i % COLUMNS];
 }
-static __device__ void reduce_partials(Accumulator* tile, const Accumulator* parts, int count, i64 stride) {
-    for (int i = threadIdx.x; i < ROWS * COLUMNS; i += THREADS) {
-        Accumulator sum = 0;
-        for (int part = 0; part < count; ++part) sum += parts[part * stride + i];
-        tile[i / COLUMNS * SUM_PITCH + i % COLUMNS] = sum;
+static __device__ Accumulator add_partials(const Accumulator* parts, int count, i64 stride) {
+    const int loads = 8;
+    Accumulator sum = 0;
+    for (int first = 0; first < count; first += loads) {
+        Accumulator loaded[loads];
+#pragma unroll
+        for (int i = 0; i < loads; ++i) loaded[i] = first + i < count ? parts[(first + i) * stride] : 0;
+#pragma unroll
+        for (int i = 0; i < loads; ++i) sum += loaded[i];
     }
-    __syncthreads();
+    return sum;
 }

@@ -1,6 +1,6 @@
 //! Advanced indexing with tensors of the file or the graph, which are broadcast together.
 
-use super::copy::element;
+use super::codegen::element;
 use super::indexing::is_index;
 use super::kernel_builder::no_kernel;
 use super::movement::copy_as;

@@ -15,6 +15,17 @@ pub(super) fn compute_type(dtype: DType) -> Option<&'static str> {
     })
 }
 
+/// A C++ type with the size of an element, for kernels that only move elements.
+pub(super) fn element(dtype: DType) -> &'static str {
+    match dtype.size() {
+        1 => "u8",
+        2 => "i16",
+        4 => "i32",
+        8 => "i64",
+        _ => "Bytes16",
+    }
+}
+
 /// The lines of code that compute a value, and the inputs that they read as `in0`, `in1`, …; `None` if a step has no code.
 pub(super) fn code(program: &Program, value: Value) -> Option<(String, Vec<(usize, DType)>)> {
     code_of(program, value, None)

@@ -1,19 +1,18 @@
 //! Convolution and transposed convolution in one, two and three dimensions.
 
 use super::convolution_library as library;
+use super::convolution_operands::{ConvParams, ConvSizes, Operands};
+use super::depthwise::{self, is_depthwise};
 use super::epilogue::{Arguments, EpilogueCode};
 use super::filter::{Filter, Order};
-use super::pooling::are_channels_last;
 use super::prelude::*;
 use super::product_tactic::{ProductTactic, product_tactics};
 use super::support::{
-    Weights, computed_in, input, int, is_real_in_any_order, kernel_lengths, metas, on_cpu, row_major, stored,
-    strides,
+    Weights, computed_in, input, int, is_real_in_any_order, metas, on_cpu, row_major, stored, strides,
 };
 use super::tiles::{self, Tiles};
+use super::windows::{are_channels_last, lengths, mode, of_axes, with_three_axes};
 use crate::cuda::Uses;
-use crate::kernels::naive::PadMode;
-use crate::kernels::window::Window;
 use crate::ops::convolution::{Conv, ConvTranspose};
 use crate::tensor::{Dim, Format};
 use smallvec::SmallVec;
@@ -21,91 +20,8 @@ use smallvec::SmallVec;
 /// The layers of this family.
 pub(super) const LAYERS: &[&dyn Entry] = &[&Own::<Conv>::ENTRY, &Own::<ConvTranspose>::ENTRY];
 
-/// The number of spatial axes in kernels; those that a convolution lacks have length 1.
-pub(super) const AXES: usize = 3;
-
-/// Groups with fewer output channels are computed element by element.
-const MIN_GROUP_CHANNELS: usize = 8;
-
 /// The maximum number of taps of a window for tensor cores, which look them up in a table.
 const MAX_TAPS: usize = 128;
-
-/// The parameters of a convolution.
-pub(super) struct ConvParams<'a> {
-    pub(super) windows: &'a [Window],
-    pub(super) groups: usize,
-    pub(super) mode: Option<PadMode>,
-    pub(super) transposed: bool,
-    pub(super) tactic: ProductTactic,
-}
-
-/// The tensors of a convolution, with three axes after the channels.
-pub(super) struct Operands<'a> {
-    pub(super) x: DeviceTensor<'a>,
-    pub(super) y: DeviceTensor<'a>,
-    pub(super) filter: Filter<'a>,
-    pub(super) bias: Option<DeviceTensor<'a>>,
-    /// For quantised convolutions: the scale of the sums for each channel, and the scale of the output.
-    pub(super) int8_scales: Option<(DeviceTensor<'a>, f32)>,
-}
-
-/// N×C×… with three axes after the channels.
-pub(super) fn with_three_axes<'a>(
-    tensor: &DeviceTensor<'a>,
-    axes: usize,
-    leading: usize,
-) -> Result<DeviceTensor<'a>> {
-    let (mut dims, mut by) = (tensor.shape().dims().to_vec(), tensor.layout().strides().to_vec());
-    while dims.len() < leading + axes {
-        dims.insert(0, 1);
-        by.insert(0, 0);
-    }
-    for _ in axes..AXES {
-        dims.insert(leading, 1);
-        by.insert(leading, 0);
-    }
-    Ok(tensor.with_axes(&dims, &by)?)
-}
-
-/// Values of the last axes in the form of kernels; the axes before have the value `default`.
-pub(super) fn of_axes(values: impl ExactSizeIterator<Item = usize>, default: i32) -> Result<KernelShape> {
-    let mut of_axes = KernelShape { rank: AXES as i32, dims: [default; 8] };
-    let missing = AXES.saturating_sub(values.len());
-    for (dim, value) in of_axes.dims.iter_mut().skip(missing).zip(values) {
-        *dim = int(value)?;
-    }
-    Ok(of_axes)
-}
-
-/// The lengths of some axes of a tensor in the form of kernels.
-pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<KernelShape> {
-    kernel_lengths(axes.iter().map(|&axis| tensor.shape().get(axis).copied().unwrap_or(1)))
-}
-
-/// The lengths of a convolution, and the amount of work.
-pub(super) struct ConvSizes {
-    pub(super) out: KernelShape,
-    /// The number of output positions.
-    pub(super) count: usize,
-    /// The number of input and output channels of a group.
-    pub(super) channels: usize,
-    pub(super) out_channels: usize,
-    /// The number of taps of a window.
-    pub(super) taps: usize,
-}
-
-impl ConvSizes {
-    fn of(params: &ConvParams<'_>, operands: &Operands<'_>) -> Result<Self> {
-        let of_group = |tensor: &DeviceTensor<'_>| {
-            tensor.shape().get(1).copied().unwrap_or(1).checked_div(params.groups).unwrap_or(0)
-        };
-        let out = lengths(&operands.y, &[0, 2, 3, 4])?;
-        let count = out.dims.iter().take(4).map(|&len| len as usize).product();
-        let (channels, out_channels) = (of_group(&operands.x), of_group(&operands.y));
-        let taps = params.windows.iter().map(|window| window.kernel).product();
-        Ok(Self { out, count, channels, out_channels, taps })
-    }
-}
 
 impl ConvParams<'_> {
     fn run<'a>(
@@ -121,7 +37,7 @@ impl ConvParams<'_> {
         let arguments = epilogue.arguments(io.inputs, output.shape())?;
         if self.tactic == ProductTactic::Auto
             && let Some(convolution) = self.for_library(&operands, output, &sizes, io.context)
-            && library::run(convolution, (epilogue, &arguments), io)?
+            && library::run(convolution, epilogue, io)?
         {
             return Ok(());
         }
@@ -136,12 +52,10 @@ impl ConvParams<'_> {
         let Operands { x, filter, int8_scales, .. } = operands;
         let is_compatible = filter.is_matrix && filter.tensor.dtype() == x.dtype();
         let is_supported = tiles::supports(x.dtype(), context.tf32().convolutions, context.device().info());
-        let is_preferred = is_supported && self.tactic != ProductTactic::Plain && !self.is_depthwise(sizes);
+        let is_preferred = is_supported
+            && self.tactic != ProductTactic::Plain
+            && !is_depthwise(sizes.out_channels, self.groups);
         is_compatible && sizes.taps <= MAX_TAPS && (int8_scales.is_some() || is_preferred)
-    }
-
-    pub(super) fn is_depthwise(&self, sizes: &ConvSizes) -> bool {
-        is_depthwise(sizes.out_channels, self.groups)
     }
 
     fn run_tiles<'a>(
@@ -191,11 +105,23 @@ impl ConvParams<'_> {
         (epilogue, mut arguments): (&EpilogueCode, Arguments<'a>),
         context: &mut CudaContext<'_>,
     ) -> Result<()> {
-        let &Operands { x, y, filter, bias, .. } = operands;
-        let unit = epilogue.unit("convolution.cu", include_str!("../kernels/convolution.cu"));
+        let &Operands { x, filter, bias, .. } = operands;
+        let (unit, kernel, grid) = match is_depthwise(sizes.out_channels, self.groups) {
+            true => {
+                let (unit, grid) = depthwise::unit(self.windows, operands, sizes, epilogue);
+                (unit, "depthwise", grid)
+            }
+            false => {
+                const TILE: usize = 64;
+                let blocks =
+                    [sizes.count.div_ceil(TILE), sizes.out_channels.div_ceil(TILE), self.groups.min(65535)];
+                let grid = Grid { blocks: blocks.map(|count| count as u32), ..Grid::of(1, 256) };
+                let unit = epilogue.unit("convolution.cu", include_str!("../kernels/convolution.cu"));
+                (unit, "convolution", grid)
+            }
+        };
         let unit = self.define(unit, operands)?;
         let unit = unit.define("T", x.dtype().name()).define("W", filter.tensor.dtype().name());
-        let is_depthwise = self.is_depthwise(sizes);
         arguments.extend([
             Argument::Read(x),
             Argument::Strides(strides(x.layout())),
@@ -205,16 +131,7 @@ impl ConvParams<'_> {
         ]);
         arguments.extend(self.lengths(operands, sizes)?);
         arguments.push(Argument::Long(filter.group));
-        let grid = match is_depthwise {
-            true => Grid::over(y.num_elements()),
-            false => {
-                const TILE: usize = 64;
-                let blocks =
-                    [sizes.count.div_ceil(TILE), sizes.out_channels.div_ceil(TILE), self.groups.min(65535)];
-                Grid { blocks: blocks.map(|count| count as u32), ..Grid::of(1, 256) }
-            }
-        };
-        context.run(&unit, if is_depthwise { "depthwise" } else { "convolution" }, grid, &arguments)
+        context.run(&unit, kernel, grid, &arguments)
     }
 
     /// Defines the types and the window mode, which all kernels need.
@@ -251,29 +168,17 @@ impl ConvParams<'_> {
     }
 }
 
-/// Returns true if groups have so few output channels that each element is computed separately.
-fn is_depthwise(out_channels: usize, groups: usize) -> bool {
-    out_channels < MIN_GROUP_CHANNELS && groups > 1
-}
-
-/// The kernels' macro for the padding mode.
-pub(super) fn mode(mode: Option<PadMode>) -> &'static str {
-    match mode {
-        Some(PadMode::Reflect) => "REFLECT",
-        Some(PadMode::Replicate) => "REPLICATE",
-        Some(PadMode::Circular) => "CIRCULAR",
-        _ => "ZEROS",
-    }
-}
-
 /// The efficiency of the kernels for a convolution with this many groups: tensor cores need whole chunks of adjacent channels.
+/// If `may_be_library`, a library of the device computes it, if there is one; libraries pad channels themselves.
 fn efficiency(
-    (weight, groups): (&Weight, usize),
+    (weight, groups, may_be_library): (&Weight, usize, bool),
     [inputs, outputs]: [&[TensorMeta]; 2],
     uses: Uses<'_>,
 ) -> f64 {
     /// The efficiency if elements are gathered one by one for tensor cores.
-    const GATHERED: f64 = 0.35;
+    const GATHERED: f64 = 0.1;
+    /// The efficiency if a library pads the channels.
+    const PADDED: f64 = 0.75;
     /// The efficiency if threads access memory with large strides.
     const STRIDED: f64 = 0.5;
     /// The factor for different orders of input and output: changing the order costs almost nothing, but should not be done
@@ -296,38 +201,68 @@ fn efficiency(
         return if is_row_major || is_depthwise { 1.0 } else { STRIDED };
     }
     let is_vectorized = is_last(x) && of_group(x).is_multiple_of(tiles::chunk(x.dtype()));
+    let has_library = may_be_library && !is_int8 && uses.info.libraries.convolutions.is_some();
+    let is_padded = has_library && is_last(x) && is_last(y) && x.dtype() == y.dtype();
     let mixed = if x.format() == y.format() { 1.0 } else { MIXED };
-    mixed * if is_vectorized { 1.0 } else { GATHERED }
+    let of_channels = match (is_vectorized, is_padded) {
+        (true, _) => 1.0,
+        (false, true) => PADDED,
+        (false, false) => GATHERED,
+    };
+    mixed * of_channels
 }
 
 /// The weights that are stored in the file, in the order in which kernels read them.
 fn ordered(order: Order, weight: &Weight, bias: Option<&Weight>) -> Result<Vec<Tensor>> {
     let mut tensors = stored([Some(weight), bias])?;
     if let (Weight::Attribute(_), Some(weight)) = (weight, tensors.first_mut()) {
-        *weight = order.matrix(weight)?;
+        *weight = order.arrange(weight)?;
     }
     Ok(tensors)
 }
 
 /// Convolutions and transposed convolutions.
 trait Filtered {
-    /// The order of the weights in the file.
-    fn order(&self) -> Order;
+    /// The number of groups, and whether the convolution is transposed.
+    fn kind(&self) -> (usize, bool);
 
     fn weight(&self) -> &Weight;
 
+    /// Whether values are quantised.
+    fn is_int8(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the weights in the file are those of groups of few channels.
+    fn has_small_groups(&self) -> bool {
+        let (Weight::Attribute(weight), (groups, transposed)) = (self.weight(), self.kind()) else {
+            return false;
+        };
+        let [first, second, ..] = weight.shape() else { return false };
+        is_depthwise(if transposed { *second } else { first / groups.max(1) }, groups)
+    }
+
+    /// The order of the weights in the file, and for kernels: tensor cores multiply all quantised values.
+    fn order(&self) -> Order {
+        let (groups, transposed) = self.kind();
+        Order { groups, transposed, is_by_tap: !self.is_int8() && self.has_small_groups() }
+    }
+
     /// Returns true if tensor cores can compute it, provided that they support its types.
     fn may_be_tiled(&self) -> bool {
-        let (Weight::Attribute(weight), order) = (self.weight(), self.order()) else { return false };
-        let [first, second, taps @ ..] = weight.shape() else { return false };
-        let out_channels = if order.transposed { *second } else { first / order.groups.max(1) };
-        taps.iter().product::<usize>() <= MAX_TAPS && !is_depthwise(out_channels, order.groups)
+        let Weight::Attribute(weight) = self.weight() else { return false };
+        let [_, _, taps @ ..] = weight.shape() else { return false };
+        taps.iter().product::<usize>() <= MAX_TAPS && !self.has_small_groups()
     }
 }
 
 impl Filtered for Conv {
-    fn order(&self) -> Order {
-        Order { groups: self.groups, transposed: false }
+    fn kind(&self) -> (usize, bool) {
+        (self.groups, false)
+    }
+
+    fn is_int8(&self) -> bool {
+        self.int8.is_selected()
     }
 
     fn weight(&self) -> &Weight {
@@ -360,12 +295,13 @@ impl CudaLayer for Conv {
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
-        efficiency((&self.weight, self.groups), [inputs, outputs], uses)
+        let may_be_library = self.padding_mode.mirror().is_none();
+        efficiency((&self.weight, self.groups, may_be_library), [inputs, outputs], uses)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>> {
         match self.int8.tensors(&self.weight, self.bias.as_ref())? {
-            Some([weight, bias, scales]) => Ok(vec![self.order().matrix(&weight)?, bias, scales]),
+            Some([weight, bias, scales]) => Ok(vec![self.order().arrange(&weight)?, bias, scales]),
             None => ordered(self.order(), &self.weight, self.bias.as_ref()),
         }
     }
@@ -409,8 +345,8 @@ fn dims_of(weight: &Weight, inputs: &[DeviceTensor<'_>]) -> Result<SmallVec<[usi
 }
 
 impl Filtered for ConvTranspose {
-    fn order(&self) -> Order {
-        Order { groups: self.groups, transposed: true }
+    fn kind(&self) -> (usize, bool) {
+        (self.groups, true)
     }
 
     fn weight(&self) -> &Weight {
@@ -428,7 +364,7 @@ impl CudaLayer for ConvTranspose {
     }
 
     fn efficiency(&self, inputs: &[TensorMeta], outputs: &[TensorMeta], uses: Uses<'_>) -> f64 {
-        efficiency((&self.weight, self.groups), [inputs, outputs], uses)
+        efficiency((&self.weight, self.groups, false), [inputs, outputs], uses)
     }
 
     fn weights(&self) -> Result<Vec<Tensor>> {

@@ -1,11 +1,13 @@
 //! Convolutions by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
 //! instead.
 
-use super::convolution::{AXES, ConvParams, ConvSizes, Operands, mode};
-use super::epilogue::{Arguments, EpilogueCode};
+use super::convolution_operands::{ConvParams, ConvSizes, Operands};
+use super::depthwise::is_depthwise;
+use super::epilogue::EpilogueCode;
 use super::prelude::*;
-use super::product_library::{activation, apply_epilogue, is_worthwhile, scratch};
+use super::product_library::{fused, is_worthwhile, scratch};
 use super::tiles;
+use super::windows::{AXES, mode};
 use crate::cuda::device::{Activation, ConvolutionWork, LibraryWork};
 use crate::kernels::window::Window;
 
@@ -45,36 +47,33 @@ pub(super) fn channels_last_strides(lens: [usize; 5]) -> [usize; 5] {
     [of_plane.saturating_mul(d), 1, of_plane, of_row, c]
 }
 
-/// Computes a convolution by a library; returns false if no library can. The arguments are those of the epilogue.
+/// Computes a convolution and its epilogue by a library; returns false if no library can.
 ///
 /// # Errors
 /// Those of the library, and of the epilogue's kernel after it.
 pub(super) fn run<'a>(
     mut convolution: LibraryConvolution<'a>,
-    (epilogue, arguments): (&EpilogueCode, &Arguments<'_>),
+    epilogue: &EpilogueCode,
     io: &mut CudaIo<'a, '_>,
 ) -> Result<bool> {
     let LibraryConvolution { x, weights, bias, y, output, ref mut work } = convolution;
-    let input_at = |position: Option<usize>| position.and_then(|position| io.inputs.get(position).copied());
-    let has_output_layout = |added: &DeviceTensor<'_>| {
-        added.dtype() == output.dtype()
-            && added.shape() == output.shape()
-            && added.layout().strides() == output.layout().strides()
-    };
-    let form = activation(epilogue.form()).filter(|(_, function)| *function != Activation::GeluTanh);
-    let form = form
-        .filter(|(added, _)| added.is_none() || input_at(*added).is_some_and(|it| has_output_layout(&it)));
-    let added = form.and_then(|(added, _)| input_at(added));
+    // Fused operations need a bias.
+    let fused = fused(epilogue, io.inputs, &output).filter(|(added, activation)| match activation {
+        Activation::Identity => bias.is_some() || added.is_none(),
+        Activation::Relu => bias.is_some(),
+        Activation::GeluTanh => false,
+    });
+    let (added, activation) = fused.unwrap_or((None, Activation::Identity));
     work.is_added = added.is_some();
-    work.is_relu = form.is_some_and(|(_, function)| function == Activation::Relu);
+    work.is_relu = activation == Activation::Relu;
     let per_output =
         work.taps.iter().fold(work.input[1] / work.groups.max(1), |all, taps| all.saturating_mul(*taps));
-    if !is_worthwhile(form.is_some(), y.num_elements().saturating_mul(per_output)) {
+    if !is_worthwhile(fused.is_some(), y.num_elements().saturating_mul(per_output)) {
         return Ok(false);
     }
-    // Fused operations need a bias, and tensor cores read words of 16 bytes.
+    // Tensor cores read words of 16 bytes.
     let are_aligned = [Some(x), Some(weights), Some(y), added].iter().flatten().all(|it| it.is_aligned(16));
-    if !are_aligned || (bias.is_none() && (work.is_added || work.is_relu)) {
+    if !are_aligned {
         return Ok(false);
     }
     let call = [
@@ -88,8 +87,8 @@ pub(super) fn run<'a>(
     if !io.context.call(&LibraryWork::Convolution(*work), &call)? {
         return Ok(false);
     }
-    if form.is_none() {
-        apply_epilogue(epilogue, arguments, &output, io.context)?;
+    if fused.is_none() {
+        epilogue.apply(io.inputs, &output, io.context)?;
     }
     Ok(true)
 }
@@ -121,7 +120,10 @@ impl ConvParams<'_> {
         {
             return None;
         }
-        if int8_scales.is_some() || self.is_depthwise(sizes) || y.num_elements() == 0 || x.num_elements() == 0
+        if int8_scales.is_some()
+            || is_depthwise(sizes.out_channels, self.groups)
+            || y.num_elements() == 0
+            || x.num_elements() == 0
         {
             return None;
         }

@@ -1,6 +1,7 @@
 //! Triangles and diagonals of matrices.
 
-use super::copy::{copy, element};
+use super::codegen::element;
+use super::copy::copy;
 use super::kernel_builder::{no_kernel, write_operand};
 use super::prelude::*;
 use super::scattering::has_scalar_kernel;

@@ -163,7 +163,7 @@ fn run(layer: &Einsum, io: &mut CudaIo<'_, '_>) -> Result<()> {
     if let [left, right] = factors.as_slice()
         && let Some(product) = as_product([left, right, &output])?
     {
-        return product.run(&EpilogueCode::default(), Arguments::new(), io.context);
+        return product.run(&EpilogueCode::default(), (io.inputs, &io.outputs[0]), io.context);
     }
     sum_directly(&factors, &output, io.context)
 }

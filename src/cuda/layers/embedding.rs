@@ -1,7 +1,7 @@
 //! Lookup of table rows by their indices.
 
 use super::axes::{chunk, is_chunked};
-use super::copy::element;
+use super::codegen::element;
 use super::prelude::*;
 use super::support::{Weights, int, is_any_dtype, kernel_shape, shape, stored, strides};
 use crate::ops::indexing::by_index::Embedding;

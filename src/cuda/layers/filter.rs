@@ -1,23 +1,26 @@
 //! Weights of convolutions on a device.
 
-use super::convolution::with_three_axes;
 use super::prelude::*;
 use super::support::{Weights, strides};
+use super::windows::with_three_axes;
 
 /// The order of a convolution's weights: O×I×… for each group, or I×O×… if it is transposed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) groups: usize,
     pub(super) transposed: bool,
+    /// Whether kernels read the weights of adjacent output channels for a tap, rather than those of an output channel for all
+    /// taps.
+    pub(super) is_by_tap: bool,
 }
 
 impl Order {
     /// Reorders weights of a file for kernels: a row for each output channel, with the taps in order and the input channels of
-    /// each tap adjacent.
+    /// each tap adjacent; or by tap, with a row for each input channel of a group, and all output channels adjacent.
     ///
     /// # Errors
     /// Returns an error if the weights have too few axes.
-    pub(super) fn matrix(self, weight: &Tensor) -> Result<Tensor> {
+    pub(super) fn arrange(self, weight: &Tensor) -> Result<Tensor> {
         let dims = weight.shape().to_vec();
         let [first, second, taps @ ..] = dims.as_slice() else {
             return Err(LayerError::Unsupported(
@@ -33,8 +36,15 @@ impl Order {
         };
         let (output, input) = if self.transposed { (2, 1) } else { (1, 2) };
         let tap_axes = (0..taps.len() as i64).map(|tap| 3 + tap);
-        let axes: Vec<i64> = [0, output].into_iter().chain(tap_axes).chain([input]).collect();
-        let rows = [&[groups * outputs], taps, &[channels]].concat();
+        let (axes, rows): (Vec<i64>, Vec<usize>) = match self.is_by_tap {
+            true => {
+                (tap_axes.chain([input, 0, output]).collect(), [taps, &[channels, groups * outputs]].concat())
+            }
+            false => (
+                [0, output].into_iter().chain(tap_axes).chain([input]).collect(),
+                [&[groups * outputs], taps, &[channels]].concat(),
+            ),
+        };
         Ok(weight.reshape(&split)?.permute(&axes)?.contiguous()?.reshape(&rows)?)
     }
 }
@@ -47,7 +57,7 @@ pub(super) struct Filter<'a> {
     pub(super) strides: KernelStrides,
     /// The distance between adjacent groups.
     pub(super) group: i64,
-    /// Whether they are in the order of [`Order::matrix`].
+    /// Whether they have a row for each output channel, as in [`Order::arrange`].
     pub(super) is_matrix: bool,
 }
 
@@ -69,11 +79,14 @@ impl<'a> Filter<'a> {
         if let Weight::Attribute(_) = weight {
             let found = tensor.layout().strides();
             let stride = |axis: usize| found.get(axis).map_or(0, |stride| *stride as i64);
-            (by.by[0], by.by[1]) = (stride(0), 1);
+            let (output, input, first_tap) =
+                if order.is_by_tap { (axes + 1, axes, 0) } else { (0, axes + 1, 1) };
+            (by.by[0], by.by[1]) = (stride(output), stride(input));
             for axis in 0..axes {
-                by.by[5 - axes + axis] = stride(1 + axis);
+                by.by[5 - axes + axis] = stride(first_tap + axis);
             }
-            return Ok(Self { tensor, strides: by, group: len(0) / groups * by.by[0], is_matrix: true });
+            let group = len(output) / groups * by.by[0];
+            return Ok(Self { tensor, strides: by, group, is_matrix: !order.is_by_tap });
         }
         by = strides(with_three_axes(&tensor, axes, 2)?.layout());
         let group = len(0) / groups * by.by[0];

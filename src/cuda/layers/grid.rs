@@ -1,8 +1,8 @@
 //! Sampling grids of affine transforms, grid sampling, and `Unfold` and `Fold`.
 
-use super::convolution::{lengths, with_three_axes};
 use super::prelude::*;
 use super::support::{input, int, is_any_dtype, is_float, kernel_shape, shape, strides, typed};
+use super::windows::{lengths, with_three_axes};
 use crate::kernels::window::Window;
 use crate::ops::pooling::{Fold, Unfold};
 use crate::ops::support::arguments::ParamOrInput;

@@ -1,7 +1,8 @@
 //! Elements selected by indices.
 
 use super::axes::{chunk, is_chunked};
-use super::copy::{copy, element};
+use super::codegen::element;
+use super::copy::copy;
 use super::prelude::*;
 use super::reshaping::{flattened, reshaped};
 use super::support::{along, input, int, is_any_dtype, kernel_shape, shape, strides};

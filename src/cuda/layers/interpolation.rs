@@ -1,9 +1,9 @@
 //! Resampling to another size.
 
-use super::convolution::{lengths, of_axes, with_three_axes};
 use super::pooling;
 use super::prelude::*;
 use super::support::{is_any_dtype, is_float, row_major, strides, typed};
+use super::windows::{are_channels_last, lengths, of_axes, with_three_axes};
 use crate::kernels::naive::Divisor;
 use crate::ops::pooling::Reduction;
 use crate::ops::vision::interpolation::{Interpolate, Mode, Resize, UpsampleBilinear, UpsampleNearest};
@@ -78,7 +78,7 @@ fn run(resize: &Resize<'_>, io: &mut CudaIo<'_, '_>) -> Result<()> {
     let real = if x.dtype() == DType::F64 { "double" } else { "float" };
     let unit = typed(Unit::new("resample.cu", include_str!("../kernels/resample.cu")), x.dtype())?
         .define("R", real)
-        .define("CHANNELS_LAST", u8::from(pooling::are_channels_last(y.layout())))
+        .define("CHANNELS_LAST", u8::from(are_channels_last(y.layout())))
         .define("MODE", mode)
         .define("ALIGNED", u8::from(resize.align_corners));
     let arguments = [

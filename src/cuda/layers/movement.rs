@@ -1,6 +1,7 @@
 //! Operators that move elements: concatenation, shuffles, flips, rolls and repetition.
 
-use super::copy::{copy, element};
+use super::codegen::element;
+use super::copy::copy;
 use super::kernel_builder::{no_kernel, write_operand};
 use super::prelude::*;
 use super::reshaping::{copy_bytes, copy_in_order, flattened, reshaped};
@@ -8,6 +9,7 @@ use super::support::{
     input, int, is_any_dtype, is_any_dtype_in_any_order, is_real, kernel_shape, metas, row_major, shape,
     strides,
 };
+use super::transposition::transpose;
 use crate::ops::layout::concatenation::{Cat, Stack};
 use crate::ops::layout::movement::{FlipColumns, FlipRows};
 use crate::ops::layout::repetition::{Flip, Repeat, RepeatInterleave, Roll, Tile, places};
@@ -48,6 +50,10 @@ pub(super) fn copy_as(
 ) -> Result<()> {
     if from.dtype() == to.dtype() {
         return copy(from, to, context);
+    }
+    let are_floats = from.dtype().is_float() && to.dtype().is_float();
+    if are_floats && transpose(from, to, context)? {
+        return Ok(());
     }
     write_operand(TensorOrScalar::Input(0), &[*from], to, context)
 }

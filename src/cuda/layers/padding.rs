@@ -1,8 +1,8 @@
 //! Padding with a constant, or with the tensor's own elements.
 
-use super::convolution::mode;
 use super::prelude::*;
 use super::support::{in_memory, int, is_real_in_any_order, kernel_shape, strides, typed};
+use super::windows::mode;
 use crate::ops::layout::padding::{
     CircularPad, ConstantPad, Pad, Padding, ReflectionPad, ReplicationPad, ZeroPad,
 };

@@ -1,13 +1,15 @@
 //! Pooling with sliding windows, and adaptive pooling.
 
-use super::convolution::{lengths, of_axes, with_three_axes};
+use super::axes::chunk;
 use super::prelude::*;
-use super::support::{computed_in, is_real_in_any_order, strides};
+use super::support::{computed_in, int, is_real_in_any_order, strides};
+use super::windows::{are_channels_chunked, are_channels_last, lengths, of_axes, with_three_axes};
 use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
 use crate::ops::pooling::{
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, LpPool, MaxPool, Pooled, Pooling, Reduction, Regions,
 };
+use smallvec::SmallVec;
 
 /// The layers of this family.
 pub(super) const LAYERS: &[&dyn Entry] = &[
@@ -18,10 +20,41 @@ pub(super) const LAYERS: &[&dyn Entry] = &[
     &Own::<Pooled<AdaptiveMaxPool>>::ENTRY,
 ];
 
-/// Returns true if a tensor N×C×D×H×W has adjacent channels, instead of adjacent positions of a row.
-pub(super) fn are_channels_last(layout: &Layout) -> bool {
-    let len = |axis: usize| layout.shape().get(axis).copied().unwrap_or(1);
-    layout.strides().get(1) == Some(&1) && len(1) > 1 && (layout.strides().get(4) != Some(&1) || len(4) == 1)
+/// A grid of so many threads, in small blocks if there are so few that large ones would leave parts of the device idle.
+pub(super) fn spread(threads: usize) -> Grid {
+    const FEW: usize = 1 << 16;
+    const SMALL_BLOCK: u32 = 64;
+    match threads {
+        0..FEW => Grid::of(threads.div_ceil(SMALL_BLOCK as usize), SMALL_BLOCK),
+        _ => Grid::over(threads),
+    }
+}
+
+/// The number of adjacent threads that share a window of so many positions: more than one if the windows are large and so few
+/// that a thread for each would leave parts of the device idle.
+fn shares(positions: usize, windows: usize) -> usize {
+    const LARGE: usize = 32;
+    const FEW: usize = 1 << 12;
+    const MANY: usize = 1 << 18;
+    if positions < LARGE {
+        return 1;
+    }
+    match windows {
+        0..FEW => 32,
+        FEW..MANY => 8,
+        _ => 1,
+    }
+}
+
+/// The number of positions of the windows, or of most of them if they differ.
+fn positions(windows: Option<&[Window]>, [x, y]: [&DeviceTensor<'_>; 2]) -> usize {
+    match windows {
+        Some(windows) => windows.iter().map(|window| window.kernel).fold(1, usize::saturating_mul),
+        None => {
+            let lengths = x.shape().iter().zip(y.shape().iter()).skip(2);
+            lengths.map(|(len, parts)| len.div_ceil(*parts.max(&1))).fold(1, usize::saturating_mul)
+        }
+    }
 }
 
 /// Pools planes; without windows, adaptively.
@@ -31,10 +64,14 @@ pub(super) fn run(
     reduction: Reduction,
     io: &mut CudaIo<'_, '_>,
 ) -> Result<()> {
-    let (x, y, indices) = (&io.inputs[0], io.outputs[0], io.outputs.get(1).copied());
-    let with_axes = |tensor: &DeviceTensor<'_>| with_three_axes(tensor, axes, 2).map(|it| *it.layout());
-    let (planes, pooled) = (with_axes(x)?, with_axes(&y)?);
-    let of_indices = indices.as_ref().map(with_axes).transpose()?;
+    let (x, y) = (with_three_axes(&io.inputs[0], axes, 2)?, with_three_axes(&io.outputs[0], axes, 2)?);
+    let indices = io.outputs.get(1).map(|indices| with_three_axes(indices, axes, 2)).transpose()?;
+    let tensors: SmallVec<[&DeviceTensor<'_>; 3]> = [&x, &y].into_iter().chain(&indices).collect();
+    let chunk = chunk(&tensors, |chunk| tensors.iter().all(|tensor| are_channels_chunked(tensor, chunk)));
+    let outputs = y.num_elements() / chunk;
+    let shares = if indices.is_some() { 1 } else { shares(positions(windows, [&x, &y]), outputs) };
+    let mut out = lengths(&y, &[0, 1, 2, 3, 4])?;
+    out.dims[1] /= int(chunk)?;
     let (kind, divisor, parameter, window_len) = match reduction {
         Reduction::Max { .. } => ("MAX", "EXCLUDE_PADDING", 0.0, 0),
         Reduction::Mean(Divisor::Elements) => ("MEAN", "EXCLUDE_PADDING", 0.0, 0),
@@ -46,7 +83,9 @@ pub(super) fn run(
     let unit = Unit::new("pooling.cu", include_str!("../kernels/pooling.cu"))
         .define("T", y.dtype().name())
         .define("C", computed)
-        .define("CHANNELS_LAST", u8::from(are_channels_last(&pooled)))
+        .define("CHANNELS_LAST", u8::from(are_channels_last(y.layout())))
+        .define("CHUNK", chunk)
+        .define("SHARES", shares)
         .define("KIND", kind)
         .define("DIVISOR", divisor)
         .define("ADAPTIVE", u8::from(windows.is_none()))
@@ -55,24 +94,24 @@ pub(super) fn run(
         .define("LOWEST", if computed == "i64" { "(-0x7fffffffffffffffll - 1)" } else { "-(C)INFINITY" });
     let windows = windows.unwrap_or_default().iter();
     let arguments = [
-        Argument::Read(*x),
-        Argument::Strides(strides(&planes)),
+        Argument::Read(x),
+        Argument::Strides(strides(x.layout())),
         Argument::Write(y),
-        Argument::Strides(strides(&pooled)),
+        Argument::Strides(strides(y.layout())),
         indices.map_or(Argument::None, Argument::Write),
-        Argument::Strides(of_indices.as_ref().map_or(KernelStrides::default(), strides)),
-        Argument::Shape(lengths(&y.with_layout(pooled)?, &[0, 1, 2, 3, 4])?),
-        Argument::Shape(lengths(&x.with_layout(planes)?, &[2, 3, 4])?),
+        Argument::Strides(indices.map_or(KernelStrides::default(), |indices| strides(indices.layout()))),
+        Argument::Shape(out),
+        Argument::Shape(lengths(&x, &[2, 3, 4])?),
         Argument::Shape(of_axes(windows.clone().map(|window| window.kernel), 1)?),
         Argument::Shape(of_axes(windows.clone().map(|window| window.stride), 1)?),
         Argument::Shape(of_axes(windows.clone().map(|window| window.pad_before), 0)?),
         Argument::Shape(of_axes(windows.clone().map(|window| window.pad_after), 0)?),
         Argument::Shape(of_axes(windows.map(|window| window.dilation), 1)?),
-        Argument::Long(y.num_elements() as i64),
+        Argument::Long(outputs as i64),
         Argument::Double(parameter),
         Argument::Long(window_len as i64),
     ];
-    io.context.run(&unit, "pooling", Grid::over(y.num_elements()), &arguments)
+    io.context.run(&unit, "pooling", spread(outputs * shares), &arguments)
 }
 
 impl<P: Pooling + 'static> CudaLayer for Pooled<P> {

@@ -67,22 +67,23 @@ impl<'a> Product<'a> {
         Self { tactic: ProductTactic::of(selected), ..self }
     }
 
-    /// Computes the product and its epilogue, whose arguments are those of [`EpilogueCode::arguments`].
+    /// Computes the product and its epilogue, for a layer with these inputs and this output.
     ///
     /// # Errors
     /// Returns an error if the shapes do not match.
     pub(super) fn run(
         &self,
         epilogue: &EpilogueCode,
-        mut arguments: Arguments<'a>,
+        (inputs, output): (&[DeviceTensor<'a>], &DeviceTensor<'a>),
         context: &mut CudaContext<'_>,
     ) -> Result<()> {
         let layouts = ProductLayouts::of(self)?;
         if self.tactic == ProductTactic::Auto
-            && library::product(self, &layouts, (epilogue, &arguments), context)?
+            && library::product(self, &layouts, epilogue, (inputs, output), context)?
         {
             return Ok(());
         }
+        let mut arguments = epilogue.arguments(inputs, output.shape())?;
         arguments.extend(self.arguments(&layouts)?);
         let dtype = self.left.dtype();
         let is_float = self.right.dtype() == dtype && computed_in(self.output.dtype())? == "float";
@@ -239,7 +240,7 @@ pub(super) fn write_linear(
     y: &DeviceTensor<'_>,
     context: &mut CudaContext<'_>,
 ) -> Result<()> {
-    linear(x, weight, bias, y)?.run(&EpilogueCode::default(), Arguments::new(), context)
+    linear(x, weight, bias, y)?.run(&EpilogueCode::default(), (&[], y), context)
 }
 
 impl CudaLayer for Linear {
@@ -282,9 +283,8 @@ impl CudaLayer for Linear {
         if weight.shape().len() == 1 {
             (weight, y) = (weight.unsqueeze(0)?, y.unsqueeze(y.shape().len())?);
         }
-        let arguments = epilogue.arguments(io.inputs, io.outputs[0].shape())?;
         let product = Product { int8_scales, ..linear(&io.inputs[0], &weight, bias, &y)? };
-        product.with_tactic(self.on_device).run(&epilogue, arguments, io.context)
+        product.with_tactic(self.on_device).run(&epilogue, (io.inputs, &io.outputs[0]), io.context)
     }
 }
 
@@ -324,9 +324,8 @@ impl CudaLayer for Matmul {
 
     fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
         let epilogue = EpilogueCode::of(self.epilogue.as_ref(), &metas(io.inputs), &metas(io.outputs))?;
-        let arguments = epilogue.arguments(io.inputs, io.outputs[0].shape())?;
         let product = of_inputs(&self.product(), io)?;
-        product.with_tactic(self.on_device).run(&epilogue, arguments, io.context)
+        product.with_tactic(self.on_device).run(&epilogue, (io.inputs, &io.outputs[0]), io.context)
     }
 }
 
@@ -342,7 +341,7 @@ macro_rules! products {
 
             fn forward(&mut self, io: &mut CudaIo<'_, '_>) -> Result<()> {
                 let product = of_inputs(&self.product(), io)?.with_tactic(self.on_device);
-                product.run(&EpilogueCode::default(), Arguments::new(), io.context)
+                product.run(&EpilogueCode::default(), (io.inputs, &io.outputs[0]), io.context)
             }
         }
     )*};

@@ -1,16 +1,17 @@
 //! Products by a library of the device, if it has one: the work for the library, and the conditions under which kernels run
 //! instead. The shared parts also apply to convolutions.
 
-use super::epilogue::{Arguments, EpilogueCode, Form};
+use super::epilogue::{EpilogueCode, Form};
 use super::prelude::*;
 use super::product::{Product, ProductLayouts};
-use super::support::{kernel_shape, strides, typed};
 use crate::cuda::device::{Activation, LibraryWork, MatrixLayout, ProductWork};
 use crate::pnnx::Function;
 
 /// If a library cannot do all of an epilogue, a kernel does it in a second pass over the result. That is worthwhile from this
-/// number of multiplications, which take several times as long as the pass.
-const MIN_MULTIPLICATIONS: usize = 1 << 30;
+/// number of multiplications. On an H200, a library took 4 to 5 µs for the smaller layers of networks, and a pass takes 3 to 4;
+/// our kernels, which need no pass, took 8.6 µs for the smallest of these, 5 million multiplications, and several times as long
+/// as the library for larger ones.
+const MIN_MULTIPLICATIONS: usize = 1 << 22;
 
 /// Returns true if a library should do work with this many multiplications. `is_fused`: it can do the whole epilogue, too.
 pub(super) fn is_worthwhile(is_fused: bool, multiplications: usize) -> bool {
@@ -19,25 +20,6 @@ pub(super) fn is_worthwhile(is_fused: bool, multiplications: usize) -> bool {
 
 pub(super) fn scratch<'a>(context: &CudaContext<'a>) -> Result<Argument<'a>> {
     Ok(context.spare_scratch()?.map_or(Argument::None, Argument::Write))
-}
-
-/// Applies an epilogue to each element of a result, in place.
-pub(super) fn apply_epilogue(
-    epilogue: &EpilogueCode,
-    arguments: &Arguments<'_>,
-    y: &DeviceTensor<'_>,
-    context: &mut CudaContext<'_>,
-) -> Result<()> {
-    let mut arguments: Arguments<'_> = arguments.iter().copied().collect();
-    let unit = epilogue.unit("epilogue.cu", include_str!("../kernels/epilogue.cu"));
-    let unit = typed(unit, y.dtype())?;
-    arguments.extend([
-        Argument::Write(*y),
-        Argument::Strides(strides(y.layout())),
-        Argument::Shape(kernel_shape(y.shape())),
-        Argument::Long(y.num_elements() as i64),
-    ]);
-    context.run(&unit, "epilogue", Grid::over(y.num_elements()), &arguments)
 }
 
 /// The layout of a matrix with these strides of rows, columns and batch. `None` if neither rows nor columns are contiguous.
@@ -69,43 +51,62 @@ fn batch_stride(dims: &[i32], by: &[i64; 8]) -> Option<i64> {
     is_contiguous.then(|| merged.last().map_or(0, |(_, by)| *by))
 }
 
-/// The addend and the activation by which a library can do the whole epilogue.
-pub(super) fn activation(form: Form) -> Option<(Option<usize>, Activation)> {
-    match form {
-        Form::Nothing => Some((None, Activation::Identity)),
-        Form::FunctionOfSum(added, None) => Some((added, Activation::Identity)),
-        Form::FunctionOfSum(added, Some(Function::Relu)) => Some((added, Activation::Relu)),
-        Form::FunctionOfSum(added, Some(Function::GeluTanh)) => Some((added, Activation::GeluTanh)),
-        _ => None,
-    }
+/// The addend and the activation by which a library can do the whole epilogue of a layer with these inputs and this output. The
+/// addend has the type and the layout of the output.
+pub(super) fn fused<'a>(
+    epilogue: &EpilogueCode,
+    inputs: &[DeviceTensor<'a>],
+    output: &DeviceTensor<'_>,
+) -> Option<(Option<DeviceTensor<'a>>, Activation)> {
+    let (added, activation) = match epilogue.form() {
+        Form::Nothing => (None, Activation::Identity),
+        Form::FunctionOfSum(added, None) => (added, Activation::Identity),
+        Form::FunctionOfSum(added, Some(Function::Relu)) => (added, Activation::Relu),
+        Form::FunctionOfSum(added, Some(Function::GeluTanh)) => (added, Activation::GeluTanh),
+        _ => return None,
+    };
+    let Some(position) = added else { return Some((None, activation)) };
+    let is_like_output = |added: &&DeviceTensor<'a>| {
+        added.dtype() == output.dtype()
+            && added.shape() == output.shape()
+            && added.layout().strides() == output.layout().strides()
+    };
+    Some((Some(*inputs.get(position).filter(is_like_output)?), activation))
 }
 
-/// Computes a product by a library; returns false if no library can. The arguments are those of the epilogue.
+/// Computes a product and its epilogue by a library; returns false if no library can. The tensors are the inputs and the output
+/// of the layer.
 ///
 /// # Errors
 /// Those of the library, and of the epilogue's kernel after it.
 pub(super) fn product<'a>(
     product: &Product<'a>,
     layouts: &ProductLayouts,
-    (epilogue, arguments): (&EpilogueCode, &Arguments<'a>),
+    epilogue: &EpilogueCode,
+    (inputs, output): (&[DeviceTensor<'a>], &DeviceTensor<'a>),
     context: &mut CudaContext<'_>,
 ) -> Result<bool> {
     if context.device().info().libraries.products.is_none() || product.int8_scales.is_some() {
         return Ok(false);
     }
     let Some(mut work) = work_of(product, layouts, context.tf32().products) else { return Ok(false) };
-    let fused = activation(epilogue.form()).filter(|(added, _)| added.is_none());
-    work.activation = fused.map_or(Activation::Identity, |(_, activation)| activation);
+    // There is at most one addend besides the bias.
+    let fused = fused(epilogue, inputs, output).filter(|(added, _)| added.is_none() || work.added.is_none());
+    let (added, activation) = fused.unwrap_or((None, Activation::Identity));
+    work.activation = activation;
+    if added.is_some() {
+        (work.added, work.scales[1]) = (Some(work.output), 1.0);
+    }
     let multiplications = layouts.sizes.iter().fold(layouts.batches, |all, len| all.saturating_mul(*len));
     if !is_worthwhile(fused.is_some(), multiplications) {
         return Ok(false);
     }
-    let added = |is_used: bool| product.added.filter(|_| is_used).map_or(Argument::None, Argument::Read);
+    let read = |tensor: Option<DeviceTensor<'a>>| tensor.map_or(Argument::None, Argument::Read);
     let call = [
         Argument::Read(product.left),
         Argument::Read(product.right),
-        added(work.added.is_some()),
-        added(work.has_bias),
+        read(work.added.and(added.or(product.added))),
+        read(product.added.filter(|_| work.has_bias)),
         Argument::Write(product.output),
         scratch(context)?,
     ];
@@ -113,7 +114,7 @@ pub(super) fn product<'a>(
         return Ok(false);
     }
     if fused.is_none() {
-        apply_epilogue(epilogue, arguments, &product.output, context)?;
+        epilogue.apply(inputs, output, context)?;
     }
     Ok(true)
 }

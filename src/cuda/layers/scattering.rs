@@ -1,7 +1,7 @@
 //! Elements written or added at indices.
 
-use super::codegen::compute_type;
-use super::copy::{copy, element};
+use super::codegen::{compute_type, element};
+use super::copy::copy;
 use super::indexing::{
     broadcast_index, copies_workspace, is_any_or_index, is_index, unit_of, with_axis, with_broadcast_axis,
 };

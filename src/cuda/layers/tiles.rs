@@ -18,6 +18,9 @@ const MIN_STEPS: usize = 4;
 /// The bytes of each row of a tile that one step multiplies.
 const STEP_BYTES: usize = 64;
 
+/// The number of blocks that share a tile when partial sums are added up: enough to keep a GPU busy even if there are few tiles.
+const BANDS: usize = 16;
+
 /// The tiling of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
@@ -90,7 +93,8 @@ impl Tiles {
     /// Defines the sizes of tiles for a source.
     pub(super) fn define(&self, unit: Unit) -> Unit {
         let warp_rows = if self.side == Self::LARGE { 64 } else { 32 };
-        unit.define("ROWS", self.side).define("COLUMNS", self.side).define("WARP_ROWS", warp_rows)
+        let unit = unit.define("ROWS", self.side).define("COLUMNS", self.side);
+        unit.define("WARP_ROWS", warp_rows).define("BANDS", BANDS)
     }
 
     /// Launches a kernel whose last parameters are `f32* parts, int splits, int phase`.
@@ -117,17 +121,15 @@ impl Tiles {
             let blocks = [along_columns, along_rows, batches.min(MAX_BLOCKS)];
             let blocks = blocks.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
             let threads = if self.side == Self::LARGE { 256 } else { 128 };
-            context.launch(
-                kernel,
-                Grid { blocks, shared: Self::shared(self.side), ..Grid::of(1, threads) },
-                &arguments,
-            )
+            // Sums are added up in registers.
+            let shared = if phase == ADD { 0 } else { Self::shared(self.side) };
+            context.launch(kernel, Grid { blocks, shared, ..Grid::of(1, threads) }, &arguments)
         };
         if partial_sums.is_none() {
             return launch(WHOLE, self.batches, context);
         }
         launch(PART, self.batches * self.splits, context)?;
-        launch(ADD, self.batches, context)
+        launch(ADD, self.batches * BANDS, context)
     }
 }
 

@@ -10,7 +10,8 @@ use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{
     self, CUdevice_attribute, CUfunction_attribute, CUmemPool_attribute, CUmodule, CUresult,
 };
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// The oldest CUDA version of a driver that has all functions called here, and that runs the output of NVRTC 12.
@@ -181,6 +182,25 @@ impl Driver for Nvidia {
                 None => result::free_sync(address),
             }
         };
+    }
+
+    fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        self.primary.make_current()?;
+        // Not write-combined, which would be slow to read.
+        // SAFETY: nothing reads the memory before it is written.
+        let start = unsafe { result::malloc_host(bytes, 0) };
+        let start = start.map_err(|error| self.full("cuMemHostAlloc", bytes, error))?;
+        let missing = || CudaError::OutOfMemory { device: self.info.id.clone(), wanted: bytes, taken: 0 };
+        NonNull::new(start.cast()).ok_or_else(missing)
+    }
+
+    unsafe fn free_pinned(&self, address: usize, _: usize) {
+        // A copy may still be running, in any stream. If the device cannot be waited for, the memory stays allocated.
+        if self.primary.make_current().and_then(|()| self.primary.synchronize()).is_err() {
+            return;
+        }
+        // SAFETY: by contract the memory was allocated by this driver, and is not used any more.
+        let _ = unsafe { result::free_host(address as *mut c_void) };
     }
 
     fn compile(&self, unit: &Unit) -> Result<Vec<u8>> {

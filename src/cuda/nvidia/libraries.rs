@@ -32,7 +32,13 @@ pub(super) const COMPILER: SharedLibrary = SharedLibrary {
 
 pub(super) const PRODUCTS: SharedLibrary = SharedLibrary {
     name: "libcublasLt",
-    files: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", "cublasLt64_13.dll", "cublasLt64_12.dll"],
+    files: &[
+        "libcublasLt.so.13",
+        "libcublasLt.so.12",
+        "libcublasLt.so",
+        "cublasLt64_13.dll",
+        "cublasLt64_12.dll",
+    ],
     is_present: cudarc::cublaslt::sys::is_culib_present,
     advice: "matrix products use built-in kernels",
 };

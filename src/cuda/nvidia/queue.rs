@@ -76,6 +76,21 @@ impl DriverQueue for StreamQueue {
         unsafe { self.staging.download(&self.stream, to, from) }
     }
 
+    unsafe fn upload_pinned(&mut self, to: u64, from: &[u8]) -> Result<()> {
+        self.stream.primary.make_current()?;
+        // SAFETY: by contract there is that much memory, and the driver waits for the stream before the bytes are freed.
+        unsafe { result::memcpy_htod_async(to, from, self.stream.handle()) }
+            .map_err(driver_error("cuMemcpyHtoDAsync"))
+    }
+
+    unsafe fn download_pinned(&mut self, to: &mut [u8], from: u64) -> Result<()> {
+        self.stream.primary.make_current()?;
+        // SAFETY: by contract there is that much memory, and the bytes are borrowed until they have arrived.
+        unsafe { result::memcpy_dtoh_async(to, from, self.stream.handle()) }
+            .map_err(driver_error("cuMemcpyDtoHAsync"))?;
+        self.stream.synchronize()
+    }
+
     unsafe fn launch(&mut self, launch: Launch<'_>) -> Result<()> {
         self.stream.primary.make_current()?;
         let [blocks, threads] = [launch.grid.blocks, launch.grid.threads].map(|[x, y, z]| (x, y, z));

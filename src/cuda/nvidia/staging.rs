@@ -1,17 +1,23 @@
 //! Pinned memory of the host, through which data is copied to and from the device.
 //!
-//! Copies to and from pageable memory are serialised, and slower. Two halves alternate: while the GPU copies one, the CPU fills
-//! or empties the other.
+//! Copies to and from pageable memory are serialised, and slower. Two halves alternate: while the GPU copies one, the threads of
+//! the run fill or empty the other.
 
 use super::driver_error;
 use super::queue::Stream;
 use crate::cuda::device::Result;
+use crate::kernels::parallel::{for_each_chunk, threads};
 use cudarc::driver::result::{self, event};
 use cudarc::driver::sys::{CUevent, CUevent_flags};
+use std::convert::Infallible;
 use std::sync::Arc;
 
-/// The bytes of a half.
-const HALF: usize = 4 << 20;
+/// The bytes of a half: few enough that both stay in a core's cache, and that the first and the last copy, during which either the
+/// GPU or the CPU has nothing to do, are short. With halves of 4 MiB, the CPU copies a quarter less per second.
+const HALF: usize = 512 << 10;
+
+/// The bytes that are worth another thread.
+const MIN_SHARE: usize = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct Staging {
@@ -97,7 +103,7 @@ impl Staging {
             let half = self.next_half();
             half.wait()?;
             let bytes = half.bytes(part.len());
-            bytes.copy_from_slice(part);
+            copy(bytes, part);
             // SAFETY: by contract there is room, and the bytes do not change until the event reports that they were copied.
             unsafe { result::memcpy_htod_async(to, bytes, stream.handle()) }
                 .map_err(driver_error("cuMemcpyHtoDAsync"))?;
@@ -124,14 +130,25 @@ impl Staging {
             if let Some(part) = pending.replace(part) {
                 let half = &mut self.halves[(self.next ^ 1) & 1];
                 half.wait()?;
-                part.copy_from_slice(half.bytes(part.len()));
+                let bytes = half.bytes(part.len());
+                copy(part, bytes);
             }
         }
         if let Some(part) = pending {
             let half = &mut self.halves[self.next & 1];
             half.wait()?;
-            part.copy_from_slice(half.bytes(part.len()));
+            let bytes = half.bytes(part.len());
+            copy(part, bytes);
         }
         Ok(())
     }
+}
+
+/// Copies bytes to others of the same length, with the threads of the run if there are enough of them.
+fn copy(to: &mut [u8], from: &[u8]) {
+    let share = to.len().div_ceil(threads()).max(MIN_SHARE);
+    let Ok(()) = for_each_chunk::<_, Infallible>(to, share, &|start, to| {
+        to.copy_from_slice(&from[start..start + to.len()]);
+        Ok(())
+    });
 }

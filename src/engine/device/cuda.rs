@@ -1,5 +1,6 @@
 //! The GPU parts of a builder, a plan and a context.
 
+use super::outputs::PinnedOutputs;
 use super::segments::{MIN_JOBS, Segments};
 use super::{Scratch, SegmentAction};
 use crate::Limits;
@@ -7,7 +8,7 @@ use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemor
 use crate::cuda::{CudaContext, CudaIo, CudaLayer, CudaLayers, Faults, Tf32, Uses};
 use crate::engine::prepared::Job;
 use crate::graph::RuntimeGraph;
-use crate::memory::{Action, Memory, MemoryError, Place, Root};
+use crate::memory::{Action, InputBinding, Memory, MemoryError, Place, Root};
 use crate::op::{CpuLayer, LayerError, Tactic, TensorFormat, TensorMeta};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorError, TensorView};
 use smallvec::SmallVec;
@@ -207,6 +208,7 @@ pub(in crate::engine) struct DeviceState {
     may_have_failed: bool,
     /// The bytes of a download that cannot go to its target directly.
     staging: Vec<u8>,
+    outputs: PinnedOutputs,
 }
 
 impl DeviceState {
@@ -216,8 +218,16 @@ impl DeviceState {
         let (mut queue, arena) = (plan.device.queue()?, Arc::new(plan.device.allocate(0)?));
         let faults = Arc::new(plan.device.allocate(FAULTS)?);
         queue.upload(&faults_in(&faults)?, &[0; FAULTS])?;
-        let segments = Segments::default();
-        Ok(Self { queue, layers, arena, segments, faults, may_have_failed: false, staging: Vec::new() })
+        Ok(Self {
+            queue,
+            layers,
+            arena,
+            segments: Segments::default(),
+            faults,
+            may_have_failed: false,
+            staging: Vec::new(),
+            outputs: PinnedOutputs::default(),
+        })
     }
 
     /// Configures a layer for its final shapes; one that failed before is cloned again.
@@ -290,8 +300,15 @@ impl DeviceState {
         self.segments.keep(position, jobs, self.queue.recorded());
     }
 
-    /// Discards all recordings after a job failed.
+    /// Replaces the buffer of an output that is written again, if a page-locked one is faster.
+    pub(in crate::engine) fn pin_output(&mut self, position: usize, jobs: &[Job], buffer: &mut Tensor) {
+        self.outputs.pin(self.queue.device(), position, jobs, buffer);
+    }
+
+    /// Discards all recordings after a job failed, and waits until inputs are no longer read.
     fn forget(&mut self) {
+        // A device that failed has stopped.
+        let _ = self.queue.synchronize();
         self.queue.recorded();
         self.segments.clear();
     }
@@ -338,6 +355,7 @@ impl DeviceState {
         {
             inputs.insert(input, *data);
         }
+        inputs.iter().chain(&outputs).try_for_each(check_axes)?;
         let scratch = match job.workspace.len() {
             0 => None,
             len => {
@@ -367,6 +385,11 @@ impl DeviceState {
         to: &Place,
         memory: &mut Memory<'_, '_>,
     ) -> Result<(), LayerError> {
+        // Nothing writes to such an input before the end of the run, which waits for the queue.
+        let is_kept = match from.root {
+            Root::Input(position) => matches!(memory.inputs.get(position), Some(InputBinding::Shared(_))),
+            _ => false,
+        };
         let borrowed = memory.borrow(&[*from], &[], 0..0).map_err(device_error)?;
         let target = tensor(plan, &self.arena, to)?;
         if !target.is_contiguous() {
@@ -375,10 +398,12 @@ impl DeviceState {
             ));
         }
         let queue = &mut self.queue;
-        borrowed
-            .inputs
-            .iter()
-            .try_for_each(|view| with_bytes(view, |bytes| Ok(queue.upload(&target, bytes)?)))
+        borrowed.inputs.iter().try_for_each(|view| {
+            with_bytes(view, |bytes| match is_kept {
+                true => Ok(queue.start_upload(&target, bytes)?),
+                false => Ok(queue.upload(&target, bytes)?),
+            })
+        })
     }
 
     /// Transfers a tensor to the CPU's memory.
@@ -434,6 +459,17 @@ impl DeviceState {
         self.queue.upload(&record, &[0; FAULTS])?;
         self.queue.synchronize()?;
         Ok(Some(reported))
+    }
+}
+
+/// Returns an error if an axis is longer than kernels can count. They split indices along all axes but the first.
+fn check_axes(tensor: &DeviceTensor<'_>) -> Result<(), LayerError> {
+    match tensor.shape().iter().skip(1).find(|&&len| i32::try_from(len).is_err()) {
+        None => Ok(()),
+        Some(len) => Err(LayerError::Unsupported(format!(
+            "an axis of {len} elements: on a device, every axis but the first may have at most {}",
+            i32::MAX
+        ))),
     }
 }
 

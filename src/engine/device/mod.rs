@@ -7,6 +7,8 @@ mod cuda;
 #[cfg(not(feature = "gpu"))]
 mod none;
 #[cfg(feature = "gpu")]
+mod outputs;
+#[cfg(feature = "gpu")]
 mod segments;
 #[cfg(feature = "gpu")]
 mod timing;

@@ -109,7 +109,7 @@ fn without_tensor_cores_tensors_stay_row_major() {
 }
 
 /// Checks that a graph in which every second operator uses channels-last gives the same results as on the CPU.
-fn alternating(text: &str, inputs: &[Tensor], tolerance: f64) {
+pub(crate) fn alternating(text: &str, inputs: &[Tensor], tolerance: f64) {
     let parse = || Builder::from_pnnx(Graph::parse(text, &Limits::default()).unwrap()).with_random_weights(1);
     let wanted = Context::shared(Arc::new(parse().build().unwrap())).unwrap().run(inputs).unwrap();
     for device in emulators() {

@@ -2,15 +2,16 @@
 //!
 //! Libraries are loaded once per process: each test runs this program again, with one of its ignored tests.
 
-use super::channels_last::{graph, resnet};
+use super::channels_last::{conv, graph, resnet};
 use super::nvidia::{compile, libraries, on_stand_ins};
 use super::{noise, one, plan, several};
 use ixion::Limits;
 use ixion::cuda::device::{Device, KernelCache};
 use ixion::cuda::{CudaLayers, Tf32};
 use ixion::engine::{Builder, Context};
-use ixion::pnnx::Graph;
-use ixion::tensor::{DType, Tensor};
+use ixion::graph::RuntimeOperand;
+use ixion::pnnx::{Dim, Graph};
+use ixion::tensor::{DType, Format, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, OnceLock};
@@ -90,6 +91,9 @@ fn products_are_the_librarys() {
         "product 5x7x6 of 1, compute 68, epilogue 36",
         "product 4x8x6 of 6, compute 68, epilogue 1",
         "product 8x8x16 of 1, compute 77, epilogue 1",
+        "product 3x7x7 of 1, compute 68, epilogue 4, sum",
+        "product 64x256x256 of 1, compute 68, epilogue 4",
+        "product 80x256x256 of 1, compute 68, epilogue 4",
     ] {
         assert!(count(wanted) >= 3, "{wanted}\n{}", calls.join("\n"));
     }
@@ -118,9 +122,28 @@ fn compute_products() {
         linear("vector", &[6], dtype, &[]);
         linear("relu", &[5, 6], dtype, &["nn.ReLU r 1 1 z y"]);
         linear("tanh", &[5, 6], dtype, &["F.gelu g 1 1 z y approximate=tanh"]);
-        // What the library does not support runs after it, or in our own kernel.
+        // Our own kernel computes a small product with a function that the library does not support.
         linear("silu", &[5, 6], dtype, &["nn.SiLU s 1 1 z y"]);
     }
+    // A sum is computed along with a product if the other tensor has the shape of the product at every size of the input.
+    let with_sum = |[rows, len]: [usize; 2], dtype: DType, more: &[&str]| {
+        let weights = format!("@weight=({len},{len}){dtype} @bias=({len}){dtype}");
+        let linear = |[from, to]: [&str; 2]| {
+            format!(
+                "nn.Linear {to}_ 1 1 {from} {to} bias=True in_features={len} out_features={len} {weights}"
+            )
+        };
+        let products = [linear(["x", "w"]), linear(["w", "z"])];
+        let lines: Vec<&str> = products.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let inputs = [noise(dtype, &[rows, len], 1)];
+        let tolerance = if dtype == DType::F32 { 1e-4 } else { 2e-2 };
+        same(&several(&lines, &inputs), &inputs, Tf32::NONE, tolerance);
+    };
+    with_sum([3, 7], DType::F32, &["pnnx.Expression e 2 1 z w y expr=add(@0,@1)"]);
+    // For a large product, a second pass does what the library does not support.
+    let silu = ["pnnx.Expression e 2 1 z w v expr=add(@0,@1)", "nn.SiLU s 1 1 v y"];
+    with_sum([64, 256], DType::F32, &silu);
+    with_sum([80, 256], DType::F16, &silu);
     let product = |left: &[usize], right: &[usize], line: &str, tf32: Tf32| {
         let inputs = [noise(DType::F32, left, 1), noise(DType::F32, right, 2)];
         let tolerance = if tf32.products { 1e-2 } else { 1e-5 };
@@ -142,11 +165,13 @@ fn compute_products() {
 fn convolutions_are_the_librarys() {
     let (_, calls) = run("cuda::libraries::compute_convolutions", &[]);
     for wanted in [
+        "convolution to 2 16 12 10, groups 1",
         "convolution to 2 16 6 5, groups 1, relu",
         "convolution to 2 16 6 5, groups 1, sum, relu",
         "convolution to 2 32 3 3, groups 1",
         "convolution to 1 16 1 9, groups 1",
         "convolution to 1 16 5 14 12, groups 1",
+        "convolution to 1 48 20 20, groups 1",
     ] {
         let count = calls.iter().filter(|call| call.contains(wanted)).count();
         assert!(count >= 3, "{wanted}\n{}", calls.join("\n"));
@@ -166,6 +191,28 @@ fn compute_convolutions() {
         let inputs = [noise(dtype, &[2, 3, 12, 10], 1)];
         same(&graph(&resnet(dtype), &inputs), &inputs, Tf32::default(), tolerance);
     }
+    // A picture whose three channels are adjacent.
+    let inputs = [noise(DType::F16, &[2, 12, 10, 3], 1)];
+    let lines = [
+        "torch.permute p 1 1 x v dims=(0,3,1,2)".to_owned(),
+        conv("c", ["v", "a"], [3, 16, 3, 1], 1, DType::F16),
+        "nn.ReLU r 1 1 a b".to_owned(),
+        "torch.permute q 1 1 b y dims=(0,2,3,1)".to_owned(),
+    ];
+    same(&graph(&lines, &inputs), &inputs, Tf32::default(), 3e-2);
+    // If there is much to compute, the channels of any picture are made adjacent.
+    let inputs = [noise(DType::F16, &[1, 3, 8, 8], 1)];
+    let lines = [
+        conv("c", ["x", "a"], [3, 64, 7, 1], 2, DType::F16),
+        conv("d", ["a", "y"], [64, 64, 3, 1], 1, DType::F16),
+    ];
+    let large = graph(&lines, &inputs).replace("(1,3,8,8)", "(64,3,224,224)");
+    let planned = plan(&large, Some((&gpu(), &CudaLayers::default())));
+    let is_picture = |it: &&RuntimeOperand| {
+        let channels = it.shape().and_then(|dims| dims.get(1));
+        channels == Some(&Dim::Fixed(3)) && it.format() == Format::ChannelsLast
+    };
+    assert!(planned.graph().operands().iter().any(|it| is_picture(&it)));
     // One and three spatial axes, dilated, and between two others, so that tensors are channels-last.
     let usual = "bias=True padding_mode=zeros in_channels=16 out_channels=16";
     let line = |name: &str, [x, y]: [&str; 2], axes: usize, keys: &str, weights: &str| {
@@ -179,6 +226,15 @@ fn compute_convolutions() {
     let solid = "groups=1 kernel_size=(1,3,3) stride=(1,1,1) padding=(0,1,1) dilation=(1,1,1)";
     let lines = between.map(|(name, places)| line(name, places, 3, solid, "16,16,1,3,3"));
     let inputs = [noise(DType::F16, &[1, 16, 5, 14, 12], 1)];
+    same(&graph(&lines, &inputs), &inputs, Tf32::default(), 3e-2);
+    // A second pass, over channels-last tensors, does what the library does not support.
+    let lines = [
+        conv("a", ["x", "u"], [16, 32, 1, 1], 1, DType::F16),
+        conv("b", ["u", "v"], [32, 48, 3, 1], 1, DType::F16),
+        "nn.SiLU s 1 1 v w".to_owned(),
+        conv("c", ["w", "y"], [48, 16, 1, 1], 1, DType::F16),
+    ];
+    let inputs = [noise(DType::F16, &[1, 16, 20, 20], 1)];
     same(&graph(&lines, &inputs), &inputs, Tf32::default(), 3e-2);
 }
 

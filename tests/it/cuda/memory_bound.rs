@@ -113,8 +113,15 @@ fn copies_move_words_and_turn_tiles() {
             // The innermost axis stays in place, as for attention heads.
             (&[2, 5, 3, 16], "0,2,1,3"),
             (&[2, 5, 3, 7], "0,2,1,3"),
-            // Too short for a tile.
+            // Tiles of whole words, with edges, and with words along one axis only.
+            (&[2, 144, 80], "0,2,1"),
+            (&[16, 3, 48], "2,1,0"),
+            (&[72, 67], "1,0"),
+            // Too short for a tile: a few lines become one.
             (&[3, 5, 40], "0,2,1"),
+            (&[2, 3, 16, 24], "0,2,3,1"),
+            (&[2, 3, 5, 7], "0,2,3,1"),
+            (&[7, 2, 50], "0,2,1"),
             (&[1, 0, 9], "2,1,0"),
         ] {
             let inputs = [noise(DType::F32, shape, 1).cast(dtype).unwrap()];
@@ -126,6 +133,42 @@ fn copies_move_words_and_turn_tiles() {
                 same_as_cpu(&several(&[&shifted("x", "v", axis), twice], &inputs), &inputs, 0.0);
             }
         }
+    }
+}
+
+#[test]
+fn floats_are_converted_while_axes_are_turned() {
+    for (from, to) in [
+        (DType::F32, DType::F16),
+        (DType::F32, DType::Bf16),
+        (DType::F16, DType::F32),
+        (DType::F64, DType::F16),
+        (DType::F16, DType::F64),
+    ] {
+        // A picture of three channels, tiles of whole words, and tiles without.
+        for shape in [[2, 3, 6, 8], [1, 24, 5, 16], [1, 9, 3, 11]] {
+            let turned = [shape[0], shape[2], shape[3], shape[1]];
+            let inputs = [noise(to, &turned, 1), noise(from, &shape, 2)];
+            let lines = [&*permuted("x1", "v", "0,2,3,1"), "Tensor.copy k 2 1 x v y $self=x $src=v"];
+            same_as_cpu(&several(&lines, &inputs), &inputs, rounding(to));
+        }
+    }
+}
+
+#[test]
+fn activations_of_special_values() {
+    let (minus, plus, nan) = (f32::NEG_INFINITY, f32::INFINITY, f32::NAN);
+    let extremes =
+        [0.0, -0.0, plus, minus, nan, 1e-40, -1e-40, 88.0, -86.5, -88.5, -104.0, 3e37, -3e38, -3.0, 3.0];
+    let near: Vec<f32> = (-400..400).map(|i| i as f32 / 20.0).collect();
+    let numbers: Vec<f32> = extremes.into_iter().chain(near).collect();
+    let len = numbers.len();
+    for dtype in [DType::F32, DType::F16, DType::Bf16, DType::F64] {
+        let inputs = [Tensor::from_vec(numbers.clone(), &[len]).unwrap().cast(dtype).unwrap()];
+        for line in ["nn.Sigmoid a", "nn.SiLU a", "nn.Hardswish a", "nn.Hardsigmoid a"] {
+            same_as_cpu(&one(&format!("{line} 1 1 x y"), &inputs), &inputs, rounding(dtype));
+        }
+        same_as_cpu(&one("pnnx.Expression a 1 1 x y expr=rsqrt(@0)", &inputs), &inputs, rounding(dtype));
     }
 }
 

@@ -30,6 +30,14 @@ fn products_of_all_sizes() {
     }
 }
 
+/// In more parts than a thread loads at a time.
+#[test]
+fn long_depths_are_split() {
+    let inputs = [noise(DType::F16, &[3, 1300], 1), noise(DType::F16, &[1300, 5], 2)];
+    let graph = one("torch.matmul m 2 1 x x1 y $input=x $other=x1", &inputs);
+    same_as_cpu_on(&emulators()[..1], &CudaLayers::default(), &graph, &inputs, 2e-2);
+}
+
 #[test]
 fn rows_of_weights_are_copied_while_others_are_multiplied() {
     for (dtype, tolerance) in KINDS {

@@ -149,6 +149,7 @@ API Status cublasLtMatmul(void*, Description* described, const float* alpha, con
         }
     };
     std::string what = "product " + std::to_string(at_d.columns) + "x" + std::to_string(at_d.rows) + "x" + std::to_string(depth) + " of " +
-                       std::to_string(at_d.batches) + ", compute " + std::to_string(it.compute) + ", epilogue " + std::to_string(it.epilogue);
+                       std::to_string(at_d.batches) + ", compute " + std::to_string(it.compute) + ", epilogue " + std::to_string(it.epilogue) +
+                       (scale_of_c != 0 ? ", sum" : "");
     return put(stream, what, work) ? SUCCESS : 13u;
 }

@@ -185,6 +185,12 @@ static void release(std::map<char*, size_t>& memory, char* address, const char* 
     if (!memory.erase(address)) misused(call);
     free(address);
 }
+// Adds a line about the host's memory to the file STAND_IN_COPIES.
+static void record(const char* what, size_t bytes) {
+    const char* path = getenv("STAND_IN_COPIES");
+    FILE* file = path ? fopen(path, "a") : nullptr;
+    if (file) fprintf(file, "%s of %zu bytes\n", what, bytes), fclose(file);
+}
 API cuMemAlloc_v2(char** address, size_t bytes) {
     ENTERED;
     return allocate(device_memory, address, bytes);
@@ -205,26 +211,37 @@ API cuMemFreeAsync(char* address, void* stream) {
 }
 API cuMemHostAlloc(char** address, size_t bytes, unsigned) {
     ENTERED;
+    if (bytes > (size_t)number("STAND_IN_LOCKABLE", 1l << 30)) return OUT_OF_MEMORY;
     return allocate(host_memory, address, bytes);
 }
 API cuMemFreeHost(char* address) {
     ENTERED;
+    auto block = host_memory.find(address);
+    if (block != host_memory.end()) record("release", block->second);
     return release(host_memory, address, "cuMemFreeHost"), SUCCESS;
 }
 
-// Copies are asynchronous only for memory from `cuMemHostAlloc`.
+// Copies are asynchronous only for memory from `cuMemHostAlloc`, which must not be freed before.
 static Result copy(char* to, char* from, size_t bytes, char* device, char* host, void* handle) {
     if (!is_within(device_memory, device, bytes)) return INVALID_VALUE;
     Stream* stream = known(handle, "a copy");
-    stream->work.push_back([=] { return memcpy(to, from, bytes), SUCCESS; });
-    return is_within(host_memory, host, bytes) ? SUCCESS : work_off(stream, stream->work.size());
+    bool is_pinned = is_within(host_memory, host, bytes);
+    stream->work.push_back([=] {
+        if (is_pinned && !is_within(host_memory, host, bytes)) misused("a copy");
+        record("arrival", bytes);
+        return memcpy(to, from, bytes), SUCCESS;
+    });
+    return is_pinned ? SUCCESS : work_off(stream, stream->work.size());
 }
 API cuMemcpyHtoDAsync_v2(char* to, char* from, size_t bytes, void* stream) {
     ENTERED;
+    if (bytes == (size_t)number("STAND_IN_REFUSED_UPLOAD", -1)) return INVALID_VALUE;
+    record("upload", bytes);
     return copy(to, from, bytes, to, from, stream);
 }
 API cuMemcpyDtoHAsync_v2(char* to, char* from, size_t bytes, void* stream) {
     ENTERED;
+    record("download", bytes);
     return copy(to, from, bytes, from, to, stream);
 }
 
