@@ -23,7 +23,7 @@ pub(super) fn described(
     // A layout does not say whether a format has its channels last: as a layout, that is plain.
     let meta = |(input, operand): (&TensorView<'_>, &OperandIndex)| {
         let operand = graph.operand(*operand);
-        TensorMeta::of(input).with_format(operand.format()).with_scale(operand.scale())
+        TensorMeta::of(input).with_format(operand.format()).with_step(operand.step())
     };
     let inputs: Vec<TensorMeta> = inputs.iter().zip(operator.inputs()).map(meta).collect();
     let outputs = apply_rule(graph, operator, &inputs)?;
@@ -291,7 +291,7 @@ fn unrolled_mut(view: TensorViewMut<'_>) -> Result<TensorViewMut<'_>, LayerError
 mod tests {
     use super::*;
     use crate::graph::OperatorIndex;
-    use crate::op::TensorFormat;
+    use crate::op::{Step, TensorFormat};
     use crate::pnnx::Graph;
 
     const MODEL: &str =
@@ -304,18 +304,19 @@ mod tests {
         let act = OperatorIndex::new(0);
         let shape = Shape::new(&[2, 4, 3, 3]).unwrap();
         let last = TensorFormat::quantized().channels_last();
-        for (format, scale, layout) in [
-            (last, Some(0.5), Layout::channels_last(shape)),
-            (TensorFormat::quantized(), Some(0.5), Layout::contiguous(shape)),
+        let step = Step { scale: 0.5, zero_point: 3 };
+        for (format, step, layout) in [
+            (last, Some(step), Layout::channels_last(shape)),
+            (TensorFormat::quantized(), Some(Step::from(0.5)), Layout::contiguous(shape)),
             (TensorFormat::plain(DType::F32).blocked(1, 8), None, Layout::blocked(shape, 1, 8).unwrap()),
         ] {
             let operands = [graph.operator(act).inputs()[0], graph.operator(act).outputs()[0]];
-            operands.iter().for_each(|&operand| graph.set_format(operand, format, scale));
+            operands.iter().for_each(|&operand| graph.set_format(operand, format, step));
             let x = Tensor::zeros_with_layout(format.dtype, layout).unwrap();
             let Configured { inputs, outputs } = described(&graph, graph.operator(act), &[x.view()]).unwrap();
             for meta in [&inputs[0], &outputs[0]] {
-                let found = (meta.dtype(), meta.format(), meta.scale(), meta.layout().unwrap());
-                assert_eq!(found, (format.dtype, format.format, scale, layout));
+                let found = (meta.dtype(), meta.format(), meta.step(), meta.layout().unwrap());
+                assert_eq!(found, (format.dtype, format.format, step, layout));
             }
         }
     }

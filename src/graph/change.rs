@@ -1,7 +1,7 @@
 //! The decisions of an engine about a graph, as a plan stores them.
 
 use super::operator::{OperandIndex, OperatorIndex};
-use crate::op::{Device, LayerError, TensorFormat};
+use crate::op::{Device, LayerError, Step, TensorFormat};
 
 /// A decision of an engine, in a form that can be stored and repeated.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) enum Unfit {
 pub(crate) struct OperandFormat {
     pub(crate) operand: OperandIndex,
     pub(crate) format: TensorFormat,
-    pub(crate) scale: Option<f32>,
+    pub(crate) step: Option<Step>,
 }
 
 /// An [`Insertion`](super::Insertion) without its layer. `made` is the operand that it reads, with the format of its output.

@@ -3,7 +3,7 @@
 use super::RuntimeGraph;
 use super::change::{Change, Inserted, OperandFormat, Unfit};
 use super::operator::{OperandIndex, OperatorIndex, RuntimeOperand, RuntimeOperator};
-use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, Device, LayerError, Step, TensorFormat, TensorMeta, catch_panic};
 
 /// An operator with one input and one output, to be inserted after the operand that it reads.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub(crate) struct Insertion {
     pub(crate) layer: Box<dyn CpuLayer>,
     /// The format of its output.
     pub(crate) format: TensorFormat,
-    /// The scale of its output, if the output is quantised.
-    pub(crate) scale: Option<f32>,
+    /// The step of its output, if the output is quantised.
+    pub(crate) step: Option<Step>,
     /// The readers that use its output instead of the operand from now on: operator and input position.
     pub(crate) readers: Vec<(OperatorIndex, usize)>,
     /// Whether the model returns its output instead of the operand.
@@ -26,8 +26,8 @@ pub(crate) struct Insertion {
 
 impl Inserted {
     fn of(insertion: &Insertion) -> Self {
-        let Insertion { operand, format, scale, readers, is_output, .. } = insertion;
-        let made = OperandFormat { operand: *operand, format: *format, scale: *scale };
+        let Insertion { operand, format, step, readers, is_output, .. } = insertion;
+        let made = OperandFormat { operand: *operand, format: *format, step: *step };
         Self { made, readers: readers.clone(), is_output: *is_output }
     }
 }
@@ -39,7 +39,7 @@ impl RuntimeGraph {
     }
 
     /// Repeats the decisions that an engine made for an identical graph. `layer` returns the type and layer of each inserted
-    /// operator, given the format and scale of its output and the operand that it reads.
+    /// operator, given the format and step of its output and the operand that it reads.
     ///
     /// # Errors
     /// [`Unfit::Changes`] if a decision does not match this graph, [`Unfit::Tactic`] if a layer does not have the tactic.
@@ -52,7 +52,7 @@ impl RuntimeGraph {
             match change {
                 Change::Format(operand) => {
                     self.check_operand(&operand)?;
-                    self.set_format(operand.operand, operand.format, operand.scale);
+                    self.set_format(operand.operand, operand.format, operand.step);
                 }
                 Change::Device(operator, device, tactic) => {
                     self.check_operator(operator)?;
@@ -87,8 +87,8 @@ impl RuntimeGraph {
             return Err(Unfit::Changes(format!("operand `{}` does not have these readers", source.name)));
         }
         let (op_type, layer) = layer(&made, source);
-        let OperandFormat { operand, format, scale } = made;
-        Ok(Insertion { operand, op_type, layer, format, scale, readers, is_output })
+        let OperandFormat { operand, format, step } = made;
+        Ok(Insertion { operand, op_type, layer, format, step, readers, is_output })
     }
 
     fn check_operator(&self, operator: OperatorIndex) -> Result<(), Unfit> {
@@ -104,11 +104,11 @@ impl RuntimeGraph {
     }
 
     /// Sets the format of an operand.
-    pub(crate) fn set_format(&mut self, operand: OperandIndex, format: TensorFormat, scale: Option<f32>) {
-        let chosen = OperandFormat { operand, format, scale };
+    pub(crate) fn set_format(&mut self, operand: OperandIndex, format: TensorFormat, step: Option<Step>) {
+        let chosen = OperandFormat { operand, format, step };
         let operand = &mut self.operands[operand.position()];
-        if (operand.format, operand.scale, operand.device) != (format.format, scale, format.device) {
-            (operand.format, operand.scale, operand.device) = (format.format, scale, format.device);
+        if (operand.format, operand.step, operand.device) != (format.format, step, format.device) {
+            (operand.format, operand.step, operand.device) = (format.format, step, format.device);
             self.changes.push(Change::Format(chosen));
         }
     }
@@ -183,14 +183,14 @@ impl RuntimeGraph {
 
     /// Creates the operator of an insertion and its output, and connects the readers to it.
     fn made(&mut self, insertion: Insertion) -> RuntimeOperator {
-        let Insertion { operand, op_type, layer, format, scale, readers, is_output } = insertion;
+        let Insertion { operand, op_type, layer, format, step, readers, is_output } = insertion;
         let (output, source) =
             (OperandIndex::new(self.operands.len()), &mut self.operands[operand.position()]);
         let name = format!("{}:{format}", source.name);
         // Transfers belong to neither device; the host schedules them.
         let device = if source.device == format.device { format.device } else { Device::Cpu };
         let mut made = RuntimeOperand::new(&*name).with_hint(Some(format.dtype), source.shape.clone());
-        (made.format, made.scale, made.device) = (format.format, scale, format.device);
+        (made.format, made.step, made.device) = (format.format, step, format.device);
         if is_output {
             // Callers may also refer to outputs by the names of their operands.
             let inner = format!("{}:made", source.name);

@@ -3,7 +3,7 @@
 use super::GraphError;
 use super::error::{OperatorPlace, Stage};
 use crate::op::{
-    Cost, CpuLayer, Device, LayerError, PACKED, RuntimeAttribute, RuntimeParameter, Tactic, TensorMeta,
+    Cost, CpuLayer, Device, LayerError, PACKED, RuntimeAttribute, RuntimeParameter, Step, Tactic, TensorMeta,
     catch_panic, drop_layer,
 };
 use crate::pnnx::Dim;
@@ -271,7 +271,7 @@ pub struct RuntimeOperand {
     pub(super) dtype: Option<DType>,
     pub(super) shape: Option<Vec<Dim>>,
     pub(super) format: Format,
-    pub(super) scale: Option<f32>,
+    pub(super) step: Option<Step>,
     pub(super) device: Device,
     pub(super) producer: Option<OperatorIndex>,
     pub(super) consumers: Vec<OperatorIndex>,
@@ -288,7 +288,7 @@ impl RuntimeOperand {
             dtype: None,
             shape: None,
             format: Format::Plain,
-            scale: None,
+            step: None,
             device: Device::Cpu,
             producer: None,
             consumers: Vec::new(),
@@ -340,9 +340,14 @@ impl RuntimeOperand {
         self.format
     }
 
-    /// The scale, if an engine chose to quantise it: the real value that the quantised value 1 represents.
+    /// The scale, if an engine chose to quantise it: the distance between adjacent representable numbers.
     pub fn scale(&self) -> Option<f32> {
-        self.scale
+        self.step.map(|step| step.scale)
+    }
+
+    /// The step, if an engine chose to quantise it.
+    pub fn step(&self) -> Option<Step> {
+        self.step
     }
 
     /// The device whose memory holds it: the CPU, unless an engine chose another.

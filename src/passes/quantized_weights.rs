@@ -56,7 +56,7 @@ fn is_normalized(graph: &Graph, operator: &Operator) -> bool {
 
 /// Returns true if an operand was rounded to numbers that int8 holds.
 fn is_quantized(graph: &Graph, context: &PassContext, operand: OperandId) -> bool {
-    rounding(graph, context, operand).is_some_and(|fake| fake.int8_scale().is_some())
+    rounding(graph, context, operand).is_some_and(|fake| fake.int8_step().is_some())
 }
 
 /// The fake quantisation that computes an operand, directly or before operators that only move elements. If they join several
@@ -252,7 +252,8 @@ mod tests {
         let moved = "Tensor.permute m 1 1 a b dims=(0,1,3,2) $input=a";
         let computed = MODEL.replace(moved, "F.sigmoid m 1 1 a b");
         assert!(stored(&computed, &half).is_none());
-        // Neither are numbers that int8 cannot hold.
-        assert!(stored(&MODEL.replace("zero_point=0", "zero_point=9"), &half).is_none());
+        assert!(stored(&MODEL.replace("zero_point=0", "zero_point=9"), &half).is_some());
+        // There are more numbers than int8 can hold.
+        assert!(stored(&MODEL.replace("quant_max=127", "quant_max=200"), &half).is_none());
     }
 }

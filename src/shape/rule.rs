@@ -93,7 +93,7 @@ fn check_input(graph: &RuntimeGraph, port: &InputPort, input: &TensorMeta) -> Re
 /// The metadata of an operand in the format in which the graph stores it.
 pub(super) fn stored(operand: &RuntimeOperand, meta: TensorMeta) -> TensorMeta {
     let meta = if operand.scale().is_some() { meta.with_dtype(DType::I8) } else { meta };
-    meta.with_format(operand.format()).with_scale(operand.scale())
+    meta.with_format(operand.format()).with_step(operand.step())
 }
 
 /// The metadata that a shape rule sees: quantisation chosen by an engine is hidden from it.

@@ -51,11 +51,12 @@ impl Norm {
     fn totals<T: Float>(self, pairs: Pairs<'_, T>, totals: &mut Totals) {
         match self {
             Self::Zero => {
-                widest!(|| add_terms(pairs, totals, |x: T| if x == T::zero() { x } else { T::one() }));
+                // Neither a zero nor a NaN is counted: a NaN stays one.
+                widest!(|| add_terms(pairs, totals, |x: T| if x.abs() > T::zero() { T::one() } else { x }));
             }
             Self::One => widest!(|| add_terms(pairs, totals, |x: T| x.abs())),
             Self::Two => widest!(|| add_terms(pairs, totals, |x: T| x * x)),
-            Self::Infinite => widest!(|| find_largest::<T, 2>(pairs, totals)),
+            Self::Infinite => widest!(|| find_largest(pairs, totals)),
         }
     }
 }
@@ -105,27 +106,36 @@ fn add_terms_of<T: Float, const R: usize>(
     }
 }
 
-/// Sets the totals to the largest differences, where NaN wins over everything; as [`add_terms_of`].
+/// Sets the totals to the largest differences, without those that are NaN.
+#[inline(always)]
+fn find_largest<T: Float>(pairs: Pairs<'_, T>, totals: &mut Totals) {
+    // As for sums.
+    if T::DTYPE == DType::F32 {
+        find_largest_of::<T, 4>(pairs, totals);
+    } else {
+        find_largest_of::<T, 2>(pairs, totals);
+    }
+}
+
+/// As [`find_largest`], and as [`add_terms_of`].
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "see add_terms_of")]
-fn find_largest<T: Float, const R: usize>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals) {
+fn find_largest_of<T: Float, const R: usize>(Pairs { rows, panel }: Pairs<'_, T>, totals: &mut Totals) {
     for (rows, totals) in rows.as_chunks::<R>().0.iter().zip(totals.as_chunks_mut::<R>().0) {
-        // A sum of sizes is NaN only if one of them is. To ask in each comparison would take longer.
-        let (mut largest, mut sums) = ([[T::zero(); LANES]; R], [[T::zero(); LANES]; R]);
+        let mut largest = [[T::zero(); LANES]; R];
         for (k, column) in panel.as_chunks::<LANES>().0.iter().enumerate() {
             for r in 0..R {
                 let x = rows[r][k];
                 for lane in 0..LANES {
                     let size = (x + column[lane]).abs();
                     largest[r][lane] = if size > largest[r][lane] { size } else { largest[r][lane] };
-                    sums[r][lane] += size;
                 }
             }
         }
-        // The arrays are taken by value: a reference to one would keep it in memory.
-        for ((totals, largest), sums) in totals.iter_mut().zip(largest).zip(sums) {
-            for ((total, largest), sum) in totals.iter_mut().zip(largest).zip(sums) {
-                *total = if sum.is_nan() { f64::NAN } else { largest.to_f64().unwrap_or(f64::NAN) };
+        // The array is taken by value: a reference to it would keep it in memory.
+        for (totals, largest) in totals.iter_mut().zip(largest) {
+            for (total, largest) in totals.iter_mut().zip(largest) {
+                *total = largest.to_f64().unwrap_or(f64::NAN);
             }
         }
     }
@@ -148,7 +158,8 @@ fn is_within(total: f64) -> bool {
 }
 
 /// Writes the p-norm of the difference of each row of `x` and each row of `y`, which have `len` elements: the distances
-/// of the first row of `x` from all rows of `y`, then those of the second.
+/// of the first row of `x` from all rows of `y`, then those of the second. If a difference is NaN, so is the distance, except
+/// for p = ∞, which ignores it, as PyTorch does.
 ///
 /// # Errors
 /// [`LimitError::DeadlineExceeded`] if the deadline has passed.

@@ -95,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(60))]
+        #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
         fn lines_are_transformed_by_the_definition(
             (blocks, len, inner) in (1usize..4, 1usize..40, prop_oneof![Just(1usize), 2usize..40]),

@@ -175,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(60))]
+        #![proptest_config(ProptestConfig::with_cases(60))]
         /// Only the blocked loops, also for sizes for which other loops are used, in f32, whose tiles differ from those
         /// of f64. Integers are exact in any order of summation.
         #[test]
@@ -226,7 +226,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(40))]
+        #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn large_products_equal_the_naive_one(
             (m, k, n) in prop_oneof![

@@ -130,7 +130,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(40))]
+        #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn every_element_is_visited_once_with_its_position(len in 0usize..70, chunk in 0usize..9) {
             let work = || {

@@ -1,7 +1,8 @@
 //! Quantisation: the scalar arithmetic that all kernels use, the naive ones and the fast ones.
 //!
 //! A quantised model brings its own quantised values and zero points ([`Quantization`]). An engine that quantises a model
-//! itself uses int8 with zero point 0: q, from −127 to 127, represents scale · q ([`quantize`], [`ChannelStep`]).
+//! itself uses int8 with zero point 0: q, from −127 to 127, represents scale · q ([`quantize`], [`ChannelStep`]). Where a model
+//! states its steps, int8 may have another zero point, and then all values from −128 to 127.
 //!
 //! To quantise is to multiply by the reciprocal of the scale, rounded to `f32`, and not to divide by the scale, which takes
 //! processors far longer. All kernels do so, and therefore round ties alike.
@@ -38,7 +39,29 @@ impl Quantization {
         // The conversion saturates, and converts NaN to 0; after the clamp, the value fits i32.
         (steps as i64).saturating_add(i64::from(self.zero_point)).clamp(min, max) as i32
     }
+
+    /// The float that a value of 8 bits represents.
+    #[inline(always)]
+    pub fn load(&self, q: i8) -> f32 {
+        self.dequantize(q.into())
+    }
+
+    /// As [`Quantization::quantize`], for a range of 8 bits, by operations that compilers turn into vector instructions, as
+    /// [`quantize_by_adding`].
+    #[inline(always)]
+    pub fn store(&self, x: f32) -> i8 {
+        let [low, high] = self.range.map(|end| end.wrapping_sub(self.zero_point) as f32);
+        let steps = x * self.scale.recip();
+        let steps = if steps.is_nan() { 0.0 } else { steps };
+        // Unlike `clamp`, these have no bounds to check.
+        let steps = if steps < low { low } else { steps };
+        let steps = if steps > high { high } else { steps };
+        (steps + INTEGERS).to_bits().wrapping_add(self.zero_point.cast_unsigned()) as i8
+    }
 }
+
+/// 1.5 · 2²³: the last bits of this number plus an integer are those of the integer.
+const INTEGERS: f32 = 12_582_912.0;
 
 /// Converts the sum of an output's products to its quantised value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,8 +98,6 @@ pub fn quantize(x: f32, scale: f32) -> i8 {
 /// neighbours are integers rounds half to even.
 #[inline(always)]
 pub fn quantize_by_adding(x: f32, scale: f32) -> i8 {
-    /// 1.5 · 2²³: the last bits of this number plus an integer are those of the integer.
-    const INTEGERS: f32 = 12_582_912.0;
     let steps = (x * scale.recip()).clamp(-127.0, 127.0);
     let steps = if steps.is_nan() { 0.0 } else { steps };
     (steps + INTEGERS).to_bits() as i8
@@ -179,6 +200,23 @@ mod tests {
         for quarters in -600..600 {
             let x = quarters as f32 * 0.25;
             assert_eq!(quantize_by_adding(x, 0.5), quantize(x, 0.5), "{x}");
+        }
+    }
+
+    #[test]
+    fn values_of_8_bits_are_stored_with_any_zero_point() {
+        let bytes = [-128, 127];
+        for (zero_point, range) in [(0, [-127, 127]), (-128, bytes), (127, bytes), (-7, [-100, 50])] {
+            let how = Quantization { scale: 0.5, zero_point, range };
+            for x in (-1200..1200).map(|eighths| eighths as f32 * 0.125) {
+                assert_eq!(i32::from(how.store(x)), how.quantize(x), "{x}, zero point {zero_point}");
+            }
+            for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30] {
+                assert_eq!(i32::from(how.store(x)), how.quantize(x), "{x}, zero point {zero_point}");
+            }
+            for q in i8::MIN..=i8::MAX {
+                assert_eq!(how.load(q), (i32::from(q) - zero_point) as f32 * 0.5);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 mod last;
 
 use super::parallel::for_each_chunk;
-use super::quantization::{dequantize, quantize_by_adding};
+use super::quantization::{Quantization, dequantize, quantize_by_adding};
 use super::transpose::{to_columns, to_rows};
 use crate::widest;
 use half::{bf16, f16};
@@ -195,6 +195,16 @@ pub trait Stored: ixion_tensor::Element {
     fn load(self, scale: f32) -> f32;
     /// The nearest number of this type; for integers, the nearest from -127 to 127, ties to even, and 0 for NaN.
     fn store(value: f32, scale: f32) -> Self;
+    /// The number; an integer represents what it does if it is quantised in this way.
+    #[inline(always)]
+    fn load_as(self, how: &Quantization) -> f32 {
+        self.load(how.scale)
+    }
+    /// The nearest number of this type; for integers, the quantised value.
+    #[inline(always)]
+    fn store_as(value: f32, how: &Quantization) -> Self {
+        Self::store(value, how.scale)
+    }
 }
 
 impl Stored for f32 {
@@ -239,6 +249,14 @@ impl Stored for i8 {
     fn store(value: f32, scale: f32) -> Self {
         quantize_by_adding(value, scale)
     }
+    #[inline(always)]
+    fn load_as(self, how: &Quantization) -> f32 {
+        how.load(self)
+    }
+    #[inline(always)]
+    fn store_as(value: f32, how: &Quantization) -> Self {
+        how.store(value)
+    }
 }
 
 #[cfg(test)]
@@ -282,7 +300,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(20))]
+        #![proptest_config(ProptestConfig::with_cases(20))]
         #[test]
         fn threads_change_nothing(outer in 1usize..3, len in 22usize..50) {
             let [plain, blocked, eights] = [None, Some(16), Some(8)].map(|block| cut([outer, len, 3001], block));

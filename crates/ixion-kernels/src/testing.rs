@@ -1,12 +1,6 @@
 //! Helpers for the tests of several kernels.
 
 use ndarray::{Array2, ArrayD, IxDyn};
-use proptest::prelude::ProptestConfig;
-
-/// For a property whose cases take long: at most `most` random cases, and no more than `PROPTEST_CASES` allows.
-pub(super) fn cases(most: u32) -> ProptestConfig {
-    ProptestConfig::with_cases(ProptestConfig::default().cases.min(most))
-}
 
 /// Small pseudo-random integers. Sums of their products are exact, so that results can be compared for equality.
 pub(super) fn integer_noise(shape: &[usize], seed: usize) -> ArrayD<f64> {

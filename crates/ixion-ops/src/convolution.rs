@@ -338,6 +338,10 @@ impl CpuLayer for Conv {
         }
     }
 
+    fn takes_zero_points(&self) -> bool {
+        true
+    }
+
     fn tactics(&self) -> Vec<Tactic> {
         self.algorithms().into_iter().map(ConvAlgorithm::tactic).collect()
     }

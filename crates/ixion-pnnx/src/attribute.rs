@@ -149,8 +149,20 @@ impl Attribute {
         if buffer.len() != self.byte_len() {
             return Err(WeightError::Buffer { wanted: self.byte_len(), found: buffer.len() });
         }
+        self.read_at(0, buffer)
+    }
+
+    /// Copies the bytes from byte `start` on into `buffer`, for callers that convert some of them at a time.
+    ///
+    /// # Errors
+    /// Same as [`Attribute::bytes`], and [`WeightError::Buffer`] if there are fewer bytes.
+    pub fn read_at(&self, start: usize, buffer: &mut [u8]) -> Result<(), WeightError> {
+        let end = start.saturating_add(buffer.len());
+        if end > self.byte_len() {
+            return Err(WeightError::Buffer { wanted: self.byte_len(), found: end });
+        }
         self.check_present()?;
-        self.inner.data.read_into(buffer)
+        self.inner.data.read_at(start, buffer)
     }
 
     /// The elements as a tensor without copying, or `None` if the bytes are not in a memory-mapped file.

@@ -15,6 +15,8 @@ pub(super) struct Kept<'a> {
 pub(super) enum Reason<'a> {
     /// Its input has no scale.
     NoScale,
+    /// Its input has a scale that the model states, but its weights would be rounded.
+    RoundsWeights,
     /// The file of scales lists it as one that loses too much.
     Kept,
     /// Its layer does not support int8 with these parameters and weights.
@@ -30,6 +32,7 @@ impl Reason<'_> {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::NoScale => "no scale",
+            Self::RoundsWeights => "rounds weights",
             Self::Kept => "kept in f32",
             Self::NotSupported => "not supported",
             Self::Slower { .. } => "slower",
@@ -65,8 +68,11 @@ fn reason(selection: &Selection) -> Option<Reason<'_>> {
     }
     let candidates = selection.candidates.iter().filter(|candidate| is_int8(candidate));
     let Some(int8) = candidates.min_by(|a, b| a.price.total_cmp(&b.price)) else {
-        let is_asked = selection.answers.first().is_some_and(is_asked);
-        return Some(if is_asked { Reason::NotSupported } else { Reason::NoScale });
+        return Some(match selection.answers.first().is_some_and(is_asked) {
+            true => Reason::NotSupported,
+            false if selection.rounds_weights => Reason::RoundsWeights,
+            false => Reason::NoScale,
+        });
     };
     Some(match int8.price < chosen.price {
         true => Reason::Conversions { int8, chosen },
@@ -104,6 +110,7 @@ mod tests {
             inexact: Vec::new(),
             answers: vec![SupportedFormats { taken: asked.to_vec(), refused: Vec::new() }],
             keeps_f32: false,
+            rounds_weights: false,
         }
     }
 
@@ -117,6 +124,8 @@ mod tests {
         assert_eq!(name(&[(float, 5.0), (int8, 4.0)], &[float, int8]), Some("conversions"));
         assert_eq!(name(&[(float, 5.0)], &[float, int8]), Some("not supported"));
         assert_eq!(name(&[(float, 5.0)], &[float]), Some("no scale"));
+        let rounded = Selection { rounds_weights: true, ..selection(&[(float, 5.0)], &[float]) };
+        assert_eq!(reason(&rounded).map(Reason::name), Some("rounds weights"));
         let kept = Selection { keeps_f32: true, ..selection(&[(float, 5.0)], &[float]) };
         assert_eq!(reason(&kept).map(Reason::name), Some("kept in f32"));
         assert_eq!(name(&[(int8, 5.0), (float, 4.0)], &[float, int8]), None);

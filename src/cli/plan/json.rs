@@ -101,7 +101,7 @@ fn inexact(inexact: &Inexact, chosen: &Candidate) -> Value {
 fn not_int8(Kept { operator, reason }: &Kept<'_>) -> Value {
     let int8 = match reason {
         Reason::Slower { int8, .. } | Reason::Conversions { int8, .. } => Some(candidate(int8)),
-        Reason::NoScale | Reason::Kept | Reason::NotSupported => None,
+        Reason::NoScale | Reason::RoundsWeights | Reason::Kept | Reason::NotSupported => None,
     };
     json!({ "operator": operator, "reason": reason.name(), "candidate": int8 })
 }

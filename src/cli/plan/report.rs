@@ -108,6 +108,10 @@ fn not_int8(terminal: &mut Terminal, planned: &Planned) -> io::Result<()> {
     for Kept { operator, reason } in kept {
         let reason = match reason {
             Reason::NoScale => "its input has no scale".to_owned(),
+            Reason::RoundsWeights => {
+                "its weights are not whole multiples of a scale; rounding them requires --precision int8"
+                    .to_owned()
+            }
             Reason::Kept => "it loses too much: the file of scales keeps it in f32".to_owned(),
             Reason::NotSupported => {
                 "its layer does not support int8 with these parameters and weights".to_owned()

@@ -2,7 +2,7 @@
 //! `f32`.
 
 use super::Scales;
-use super::own::own_scale;
+use super::own::own_step;
 use crate::Limits;
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
 use crate::kernels::reformat::Stored;
@@ -90,7 +90,7 @@ impl Trial {
             return Ok(None);
         };
         // It loses nothing.
-        if own_scale(layer).is_some() {
+        if own_step(layer).is_some() {
             return Ok(None);
         }
         let scale_of = |operand: OperandIndex| scales.get(graph.operand(operand).name());

@@ -47,6 +47,6 @@ pub use loss::Loss;
 #[doc(hidden)]
 pub use loss::too_lossy;
 pub(in crate::engine) use names::UnknownNames;
-pub(in crate::engine) use own::own_scales;
+pub(in crate::engine) use own::own_steps;
 pub use range::Range;
 pub use scales::{Fingerprint, Scales, ScalesError, ScalesProblem};

@@ -8,7 +8,7 @@ use crate::engine::{EngineError, Plan, Scales};
 use crate::graph::{
     Change, Inserted, OperandFormat, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperand, Stage, Unfit,
 };
-use crate::op::{CpuLayer, Device, LayerError, Tactic, TensorFormat, catch_panic};
+use crate::op::{CpuLayer, Device, LayerError, Step, Tactic, TensorFormat, catch_panic};
 use crate::ops::inserted::transfer::Transfer;
 use crate::tensor::{DType, Format, MAX_RANK};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,12 @@ struct StoredFormat {
     operand: usize,
     format: String,
     scale: Option<String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    zero_point: i8,
+}
+
+fn is_zero(zero_point: &i8) -> bool {
+    *zero_point == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,6 +69,8 @@ struct Operator {
     answers: Vec<(Vec<String>, Vec<String>)>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keeps_f32: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    rounds_weights: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,7 +124,7 @@ impl Choices {
         let selections = selections.map_err(of_path)?;
         let changes: Result<Vec<Change>, _> = self.changes.iter().map(StoredChange::change).collect();
         let between = |made: &OperandFormat, source: &RuntimeOperand| {
-            selection::between((source.device(), source.scale()), (made.format, made.scale))
+            selection::between((source.device(), source.step()), (made.format, made.step))
         };
         graph.repeat(changes.map_err(of_path)?, between).map_err(|unfit| match unfit {
             Unfit::Changes(reason) => of_path(wrong(reason)),
@@ -128,7 +136,7 @@ impl Choices {
     }
 }
 
-/// Checks that all layers with tensors that are not plain support these formats.
+/// Checks that all layers with tensors that are not plain support these formats, and take their zero points.
 pub(super) fn check(
     plan: &Plan,
     (path, accelerator): (&Path, Option<&Accelerator>),
@@ -148,6 +156,13 @@ pub(super) fn check(
         let Some(layer) = operator.layer().filter(|_| !operands.iter().all(|it| is_plain(&it))) else {
             continue;
         };
+        let steps: Vec<Step> =
+            operands.iter().filter_map(|&operand| plan.graph.operand(operand).step()).collect();
+        let fault = EngineError::at(&plan.graph, operator, Stage::Configure);
+        if !selection::takes_steps(operator, &steps) {
+            let reason = "the plan gives it zero points, which it does not take".to_owned();
+            return Err(fault(LayerError::NoFormat(reason)));
+        }
         // If shapes are unknown before the run, the layer itself refuses what it does not support.
         let Some(metas) = plan.shapes.get_all(&operands) else { continue };
         let formats: Vec<TensorFormat> = metas.iter().map(|meta| meta.tensor_format()).collect();
@@ -163,7 +178,6 @@ pub(super) fn check(
             }
             _ => Ok(selection::takes_all(operator.op_type(), layer, &metas, &formats)),
         });
-        let fault = EngineError::at(&plan.graph, operator, Stage::Configure);
         if !takes.map_err(&fault)? {
             let list: Vec<String> = formats.iter().map(ToString::to_string).collect();
             return Err(fault(LayerError::NoFormat(format!("the plan gives it {}", list.join(", ")))));
@@ -206,11 +220,12 @@ fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, PlanFileProblem> 
 
 impl StoredFormat {
     fn of(made: &OperandFormat) -> Self {
-        let OperandFormat { operand, format, scale } = made;
+        let OperandFormat { operand, format, step } = made;
         Self {
             operand: operand.position(),
             format: format.to_string(),
-            scale: scale.map(|scale| format!("{scale:?}")),
+            scale: step.map(|step| format!("{:?}", step.scale)),
+            zero_point: step.map_or(0, |step| step.zero_point),
         }
     }
 
@@ -224,7 +239,11 @@ impl StoredFormat {
             let scale = self.scale.as_deref().unwrap_or("none");
             return Err(wrong(format!("the format {format} does not fit the scale {scale}")));
         }
-        Ok(OperandFormat { operand: OperandIndex::new(self.operand), format, scale })
+        if scale.is_none() && self.zero_point != 0 {
+            return Err(wrong(format!("the zero point {} has no scale", self.zero_point)));
+        }
+        let step = scale.map(|scale| Step { scale, zero_point: self.zero_point });
+        Ok(OperandFormat { operand: OperandIndex::new(self.operand), format, step })
     }
 }
 
@@ -285,6 +304,7 @@ impl Operator {
             inexact: selection.inexact.iter().map(inexact).collect(),
             answers: selection.answers.iter().map(|it| (texts(&it.taken), texts(&it.refused))).collect(),
             keeps_f32: selection.keeps_f32,
+            rounds_weights: selection.rounds_weights,
         }
     }
 
@@ -323,6 +343,7 @@ impl Operator {
             inexact: inexact.collect::<Result<_, PlanFileProblem>>()?,
             answers: answers.collect::<Result<_, PlanFileProblem>>()?,
             keeps_f32: self.keeps_f32,
+            rounds_weights: self.rounds_weights,
         })
     }
 }
@@ -394,15 +415,32 @@ mod tests {
 
     #[test]
     fn invalid_scales_are_refused() {
-        let is_fine = |format: &str, scale: Option<&str>| {
+        let format = |format: &str, scale: Option<&str>, zero_point| {
             let (format, scale) = (format.to_owned(), scale.map(str::to_owned));
-            StoredFormat { operand: 0, format, scale }.operand_format().is_ok()
+            StoredFormat { operand: 0, format, scale, zero_point }.operand_format()
         };
+        let is_fine = |text: &str, scale: Option<&str>| format(text, scale, 0).is_ok();
         assert!(is_fine("i8 quantized", Some("0.1")) && is_fine("i8", None));
         for scale in ["NaN", "inf", "0", "-0.1", "1e-40", "", "x"] {
             assert!(!is_fine("i8 quantized", Some(scale)), "{scale}");
         }
         assert!(!is_fine("i8 quantized", None) && !is_fine("f32", Some("0.1")));
         assert!(!is_fine("f32 quantized", Some("0.1")));
+        let shifted = format("i8 quantized", Some("0.1"), -128).unwrap();
+        assert_eq!(shifted.step, Some(Step { scale: 0.1, zero_point: -128 }));
+        assert!(format("i8", None, 3).is_err() && format("f32", None, 3).is_err());
+    }
+
+    #[test]
+    fn zero_points_that_int8_does_not_have_are_refused() {
+        let parse = |zero_point: &str| {
+            let format = r#""operand":0,"format":"i8 quantized","scale":"0.1""#;
+            let text = format!(r#"{{"changes":[{{"format":{{{format}{zero_point}}}}}],"operators":[]}}"#);
+            Choices::parse(text.as_bytes())
+        };
+        assert!(parse("").is_ok() && parse(r#","zero_point":127"#).is_ok());
+        for wrong in ["128", "-129", "0.5", "null", "\"3\""] {
+            assert!(parse(&format!(r#","zero_point":{wrong}"#)).is_err(), "{wrong}");
+        }
     }
 }

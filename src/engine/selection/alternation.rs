@@ -70,5 +70,5 @@ fn insertion(
     is_output: bool,
 ) -> Insertion {
     let layer = Box::new(Reformat::new(to, None, None));
-    Insertion { operand, op_type: Reformat::TYPE, layer, format: to, scale: None, readers, is_output }
+    Insertion { operand, op_type: Reformat::TYPE, layer, format: to, step: None, readers, is_output }
 }

@@ -6,7 +6,7 @@ use crate::Limits;
 use crate::engine::device::Accelerator;
 use crate::engine::tuning::Key;
 use crate::graph::{RuntimeGraph, RuntimeOperator};
-use crate::op::{CpuLayer, Elements, LayerError, Properties, Tactic, TensorFormat, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, LayerError, Step, Tactic, TensorFormat, TensorMeta, catch_panic};
 use crate::tensor::{DType, Format};
 use std::fmt;
 
@@ -50,18 +50,18 @@ impl fmt::Display for Candidate {
 pub(super) struct Tensors {
     pub(super) inputs: Vec<TensorMeta>,
     pub(super) outputs: Vec<TensorMeta>,
-    /// The scales of the tensors that may be int8, by position; `None` for others.
-    pub(super) scales: Vec<Option<f32>>,
+    /// The steps of the tensors that may be int8, by position; `None` for others.
+    pub(super) steps: Vec<Option<Step>>,
     /// The similarity of the tensors, for all sizes of the model's inputs.
     pub(super) likeness: Likeness,
-    /// Whether int8 passes through the operator, see [`passes_int8`].
+    /// Whether int8 passes through the operator, see [`passes_int8`](super::moving::passes_int8).
     pub(super) passes_int8: bool,
 }
 
 impl Tensors {
-    /// All tensors, each with its scale.
-    fn all(&self) -> impl Iterator<Item = (&TensorMeta, Option<f32>)> {
-        self.inputs.iter().chain(&self.outputs).zip(self.scales.iter().copied())
+    /// All tensors, each with its step.
+    fn all(&self) -> impl Iterator<Item = (&TensorMeta, Option<Step>)> {
+        self.inputs.iter().chain(&self.outputs).zip(self.steps.iter().copied())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,13 +70,13 @@ impl Tensors {
 
     /// The same tensors in these formats.
     pub(super) fn in_formats(&self, formats: &[TensorFormat]) -> Self {
-        let all = self.inputs.iter().chain(&self.outputs).zip(formats).zip(&self.scales);
-        let mut metas = all.map(|((meta, format), scale)| {
-            let scale = scale.filter(|_| format.is_quantized);
-            meta.with_dtype(format.dtype).with_format(format.format).with_scale(scale)
+        let all = self.inputs.iter().chain(&self.outputs).zip(formats).zip(&self.steps);
+        let mut metas = all.map(|((meta, format), step)| {
+            let step = step.filter(|_| format.is_quantized);
+            meta.with_dtype(format.dtype).with_format(format.format).with_step(step)
         });
         let inputs = metas.by_ref().take(self.inputs.len()).collect();
-        Self { inputs, outputs: metas.collect(), scales: self.scales.clone(), ..*self }
+        Self { inputs, outputs: metas.collect(), steps: self.steps.clone(), ..*self }
     }
 }
 
@@ -97,7 +97,8 @@ pub(super) fn combinations(
     tensors: &Tensors,
     blocks: &[u8],
 ) -> Result<Probe, LayerError> {
-    let options: Vec<Combination> = tensors.all().map(|(meta, scale)| options(meta, blocks, scale)).collect();
+    let options = tensors.all().map(|(meta, step)| options(meta, blocks, step.is_some()));
+    let options: Vec<Combination> = options.collect();
     let passes = tensors.passes_int8;
     let takes = |position: usize, formats: &[TensorFormat]| {
         let others = || takes(layer, tensors.likeness, position, formats);
@@ -171,29 +172,6 @@ pub(super) fn takes(
     }
 }
 
-/// Returns true if int8 passes through an operator: it only moves elements, and all of its floats have the same scale. Its layer
-/// then moves int8 as it moves any other elements.
-pub(super) fn passes_int8(op_type: &str, floats: impl IntoIterator<Item = Option<f32>>) -> bool {
-    let only_moves = match Properties::of(op_type).elements {
-        Elements::Copied
-        | Elements::Reshaped
-        | Elements::Unsqueezed
-        | Elements::Permuted
-        | Elements::Sliced
-        | Elements::Expanded
-        | Elements::Along
-        | Elements::Selected
-        | Elements::Divided
-        | Elements::Unbound
-        | Elements::Joined
-        | Elements::Stacked => true,
-        Elements::Computed | Elements::Cast | Elements::Moved | Elements::Padded => false,
-    };
-    let mut floats = floats.into_iter();
-    let first = floats.next().flatten();
-    only_moves && first.is_some() && floats.all(|scale| scale == first)
-}
-
 /// Whether an operator through which int8 passes takes the last of these formats, if one of them is quantised: then all floats
 /// are, in the same order, and the layer must take integers; those with the channels last are to it plain ones with other
 /// strides. `None` if another rule decides.
@@ -211,7 +189,7 @@ pub(super) fn takes_int8(
 }
 
 /// The formats that a tensor may have, its own first.
-fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination {
+fn options(meta: &TensorMeta, blocks: &[u8], may_be_int8: bool) -> Combination {
     /// A blocked layout has one more axis in memory, and 8 is the maximum.
     const RANKS: std::ops::RangeInclusive<usize> = 2..=7;
     let plain = TensorFormat::plain(meta.dtype());
@@ -221,7 +199,7 @@ fn options(meta: &TensorMeta, blocks: &[u8], scale: Option<f32>) -> Combination 
     if may_be_blocked {
         options.extend(blocks.iter().map(|&block| plain.blocked(1, block)));
     }
-    if scale.is_some() && meta.dtype() == DType::F32 {
+    if may_be_int8 && meta.dtype() == DType::F32 {
         // Images, unless all tensors are to be row-major.
         let may_be_last = meta.rank() == 4 && !blocks.is_empty();
         options.extend(may_be_last.then(|| TensorFormat::quantized().channels_last()));

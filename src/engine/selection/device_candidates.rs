@@ -65,7 +65,7 @@ fn int8_combinations(tensors: &Tensors) -> Vec<Combination> {
     let has_scale = |position: usize| {
         let meta = tensors.inputs.get(position).or_else(|| tensors.outputs.first());
         let is_f32 = meta.is_some_and(|meta| meta.dtype() == DType::F32);
-        is_f32 && tensors.scales.get(position).is_some_and(Option::is_some)
+        is_f32 && tensors.steps.get(position).is_some_and(Option::is_some)
     };
     let output = tensors.inputs.len();
     if tensors.inputs.is_empty() || tensors.outputs.len() != 1 || !has_scale(0) {

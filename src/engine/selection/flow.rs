@@ -1,10 +1,10 @@
 //! Where int8 is worth passing on: operators that only move elements neither begin it nor end it, and those that compute element
 //! by element only continue it.
 
-use super::candidates::passes_int8;
+use super::moving::{passes_int8, reads_int8};
 use super::settings::SelectionSettings;
 use crate::graph::{OperandIndex, RuntimeGraph, RuntimeOperator};
-use crate::op::{CpuLayer, TensorFormat, catch_panic};
+use crate::op::{CpuLayer, catch_panic};
 
 /// Which operands' elements operators compute in int8, and which they read in int8, themselves or through others that only move
 /// elements.
@@ -33,18 +33,13 @@ enum Role {
 
 impl Role {
     fn of(graph: &RuntimeGraph, operator: &RuntimeOperator, settings: &SelectionSettings) -> Self {
-        let scale = |operand: &OperandIndex| settings.scale(operator, graph.operand(*operand).name());
-        let scales = operator.inputs().iter().chain(operator.outputs()).filter_map(scale);
-        if passes_int8(operator.op_type(), scales.map(Some)) {
+        let step = |operand: &OperandIndex| settings.step(operator, graph.operand(*operand).name());
+        let steps = operator.inputs().iter().chain(operator.outputs()).filter_map(step);
+        if passes_int8(operator.op_type(), steps.map(Some)) {
             return Self::Moves;
         }
-        let takes_int8 = |layer: &dyn CpuLayer| {
-            let quantized = TensorFormat::quantized();
-            let formats = [quantized, quantized.channels_last()];
-            catch_panic(|| Ok(formats.iter().any(|&format| layer.supports(0, &[format])))).unwrap_or(false)
-        };
-        let has_scale = operator.inputs().first().and_then(scale).is_some();
-        match has_scale && operator.layer().is_some_and(takes_int8) {
+        let has_step = operator.inputs().first().and_then(step).is_some();
+        match has_step && reads_int8(operator) {
             true if maps(operator) => Self::Maps,
             true => Self::Computes,
             false => Self::Neither,

@@ -17,6 +17,7 @@ mod device_candidates;
 pub mod elimination;
 mod exactness;
 mod flow;
+mod moving;
 mod orders;
 mod price;
 pub mod probe;
@@ -28,17 +29,19 @@ use super::EngineError;
 use crate::graph::{
     GraphError, Insertion, OperandIndex, OperatorIndex, RuntimeGraph, RuntimeOperator, Stage,
 };
-use crate::op::{CpuLayer, Device, LayerError, TensorFormat, TensorMeta, catch_panic};
+use crate::op::{CpuLayer, Device, LayerError, Step, TensorFormat, TensorMeta, catch_panic};
 use crate::ops::inserted::reformat::Reformat;
 use crate::ops::inserted::transfer::Transfer;
 use crate::shape::Shapes;
 use assignment::{assign, conversions};
 use assumed::assumed;
 pub use candidates::{Candidate, Inexact};
-use candidates::{CandidateSet, Likeness, Tensors, passes_int8, takes, takes_int8};
+use candidates::{CandidateSet, Likeness, Tensors, takes, takes_int8};
 use conversion::Conversion;
 use exactness::AveragingAfter;
 use flow::Flow;
+pub(super) use moving::takes_steps;
+use moving::{passes_int8, takes_zero_points};
 pub use price::reformat_price;
 pub use probe::SupportedFormats;
 pub(super) use settings::SelectionSettings;
@@ -61,6 +64,9 @@ pub struct Selection {
     pub answers: Vec<SupportedFormats>,
     /// Whether int8 is allowed, but the scales [keep](crate::engine::Scales::keeps) it in `f32`.
     pub keeps_f32: bool,
+    /// Whether the model itself states a scale for its input, but int8 would have to round its weights, because they are not
+    /// whole multiples of a scale. This is done only if the precision int8 is allowed.
+    pub rounds_weights: bool,
 }
 
 /// Selects the formats and tactics of a graph whose layers are not initialised yet, for inputs of these sizes; `symbols`
@@ -102,22 +108,20 @@ pub(super) fn select_formats(
     for (position, format) in produced.iter().enumerate() {
         if let Some(format) = *format {
             let operand = OperandIndex::new(position);
-            let scale = scale_of(settings, graph.operand(operand).name(), format);
-            graph.set_format(operand, format, scale);
+            let step = step_of(settings, graph.operand(operand).name(), format);
+            graph.set_format(operand, format, step);
         }
     }
-    let names: Vec<String> = graph.operators().iter().map(|operator| operator.name().to_owned()).collect();
-    let selections =
-        names.into_iter().zip(candidate_sets).zip(assignment).map(|((operator, candidate_set), chosen)| {
-            Selection {
-                keeps_f32: settings.keeps_f32(&operator),
-                operator,
-                candidates: candidate_set.candidates,
-                chosen,
-                inexact: candidate_set.inexact,
-                answers: candidate_set.answers,
-            }
-        });
+    let all = graph.operators().iter().zip(candidate_sets).zip(assignment);
+    let selections = all.map(|((operator, candidate_set), chosen)| Selection {
+        operator: operator.name().to_owned(),
+        candidates: candidate_set.candidates,
+        chosen,
+        inexact: candidate_set.inexact,
+        answers: candidate_set.answers,
+        keeps_f32: settings.keeps_f32(operator.name()),
+        rounds_weights: settings.rounds_weights(graph, operator),
+    });
     let selections: Vec<Selection> = selections.collect();
     configure_layers(graph, &selections, &shapes, settings)?;
     insert(graph, settings, needed);
@@ -240,23 +244,27 @@ fn tensors(
     let outputs = shapes.optimum_of(operator.outputs())?;
     let operands: Vec<OperandIndex> = operator.inputs().iter().chain(operator.outputs()).copied().collect();
     let likeness = shapes.any.get_all(&operands).map_or(Likeness::None, |metas| Likeness::of(metas.iter()));
-    let scales = operands.iter().map(|&operand| settings.scale(operator, graph.operand(operand).name()));
-    let scales: Vec<Option<f32>> = scales.collect();
-    let floats = inputs.iter().chain(&outputs).zip(&scales).filter(|(meta, _)| meta.dtype().is_float());
-    let may_pass = passes_int8(operator.op_type(), floats.map(|(_, &scale)| scale));
+    let steps = operands.iter().map(|&operand| settings.step(operator, graph.operand(operand).name()));
+    let steps: Vec<Option<Step>> = steps.collect();
+    let floats = inputs.iter().chain(&outputs).zip(&steps).filter(|(meta, _)| meta.dtype().is_float());
+    let may_pass = passes_int8(operator.op_type(), floats.map(|(_, &step)| step));
     // A device has rules of its own for views.
     let passes_int8 = settings.accelerator.is_none() && may_pass && shapes.flow.passes(operator);
-    let has_scales = scales.iter().any(Option::is_some);
-    let scales = match has_scales && !may_pass && shapes.flow.ends_at(operator) {
-        true => vec![None; scales.len()],
-        false => scales,
+    let has_steps = steps.iter().any(Option::is_some);
+    let steps = match has_steps && !may_pass && shapes.flow.ends_at(operator) {
+        true => vec![None; steps.len()],
+        false => steps,
     };
-    Some(Tensors { inputs, outputs, scales, likeness, passes_int8 })
+    // An operator that only moves elements may have a layer that quantises by itself.
+    let takes_any = passes_int8 || takes_zero_points(operator);
+    let taken = |step: &Step| step.zero_point == 0 || takes_any;
+    let steps = steps.into_iter().map(|step| step.filter(taken)).collect();
+    Some(Tensors { inputs, outputs, steps, likeness, passes_int8 })
 }
 
-/// The scale of the operand with this name, if its format is quantised.
-fn scale_of(settings: &SelectionSettings, name: &str, format: TensorFormat) -> Option<f32> {
-    settings.scale_of(name).filter(|_| format.is_quantized)
+/// The step of the operand with this name, if its format is quantised.
+fn step_of(settings: &SelectionSettings, name: &str, format: TensorFormat) -> Option<Step> {
+    settings.step_of(name).filter(|_| format.is_quantized)
 }
 
 /// Selects the candidates with the fewest bits.
@@ -320,13 +328,13 @@ fn configure_layer(
     }
 }
 
-/// The type and layer of the operator that converts a tensor with this device and scale to a format.
+/// The type and layer of the operator that converts a tensor with this device and step to a format.
 pub(super) fn between(
-    (device, from_scale): (Device, Option<f32>),
-    (to, to_scale): (TensorFormat, Option<f32>),
+    (device, from_step): (Device, Option<Step>),
+    (to, to_step): (TensorFormat, Option<Step>),
 ) -> (&'static str, Box<dyn CpuLayer>) {
     match device == to.device {
-        true => (Reformat::TYPE, Box::new(Reformat::new(to, from_scale, to_scale))),
+        true => (Reformat::TYPE, Box::new(Reformat::between(to, [from_step, to_step]))),
         false => (Transfer::TYPE, Box::new(Transfer)),
     }
 }
@@ -339,28 +347,28 @@ fn insert(graph: &mut RuntimeGraph, settings: &SelectionSettings, needed: Vec<Co
     let operands = graph.operands().len();
     let insertions = first.into_iter().zip(&names);
     let insertions =
-        insertions.map(|(it, name)| insertion(it, |format| scale_of(settings, name, format))).collect();
+        insertions.map(|(it, name)| insertion(it, |format| step_of(settings, name, format))).collect();
     graph.insert(insertions);
     let second = second.into_conversions(graph, &inserted, operands);
     let name = |conversion: &Conversion| names.get(conversion.operand.position() - operands).cloned();
     let insertions = second.into_iter().map(|it| {
         let name = name(&it).unwrap_or_default();
-        insertion(it, |format| scale_of(settings, &name, format))
+        insertion(it, |format| step_of(settings, &name, format))
     });
     let insertions = insertions.collect();
     graph.insert(insertions);
 }
 
-fn insertion(conversion: Conversion, scale: impl Fn(TensorFormat) -> Option<f32>) -> Insertion {
+fn insertion(conversion: Conversion, step: impl Fn(TensorFormat) -> Option<Step>) -> Insertion {
     let Conversion { operand, from, to, readers, is_output } = conversion;
-    let (op_type, layer) = between((from.device, scale(from)), (to, scale(to)));
+    let (op_type, layer) = between((from.device, step(from)), (to, step(to)));
     Insertion {
         operand,
         op_type,
         layer,
         format: to,
-        scale: scale(to),
-        readers: readers.into_iter().map(|(step, at)| (OperatorIndex::new(step), at)).collect(),
+        step: step(to),
+        readers: readers.into_iter().map(|(reader, at)| (OperatorIndex::new(reader), at)).collect(),
         is_output,
     }
 }
@@ -390,8 +398,12 @@ pub(super) fn takes_all(
     formats: &[TensorFormat],
 ) -> bool {
     let likeness = Likeness::of(metas.iter());
-    let floats = metas.iter().filter(|meta| meta.scale().is_some() || meta.dtype().is_float());
-    let passes = passes_int8(op_type, floats.map(TensorMeta::scale));
+    let floats = metas.iter().filter(|meta| meta.step().is_some() || meta.dtype().is_float());
+    let passes = passes_int8(op_type, floats.map(TensorMeta::step));
+    let mut zero_points = metas.iter().filter_map(TensorMeta::step).map(|step| step.zero_point);
+    if !passes && !layer.takes_zero_points() && zero_points.any(|zero_point| zero_point != 0) {
+        return false;
+    }
     let mut asked = (0..formats.len()).map(|at| (at, formats.get(..=at).unwrap_or_default()));
     asked.all(|(at, formats)| {
         takes_int8(layer, passes, at, formats).unwrap_or_else(|| takes(layer, likeness, at, formats))

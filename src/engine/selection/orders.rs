@@ -68,11 +68,11 @@ mod tests {
     fn tensors(inputs: &[&[i64]], output: &[i64]) -> (Tensors, Combination) {
         let meta = |dims: &[i64]| TensorMeta::new(DType::F32, dims.to_vec());
         let inputs: Vec<TensorMeta> = inputs.iter().map(|dims| meta(dims)).collect();
-        let scales = vec![None; inputs.len() + 1];
+        let steps = vec![None; inputs.len() + 1];
         let formats = inputs.iter().map(|_| TensorFormat::plain(DType::F32));
         let formats = formats.chain([TensorFormat::plain(DType::F32)]).collect();
         let (outputs, likeness) = (vec![meta(output)], Likeness::None);
-        (Tensors { inputs, outputs, scales, likeness, passes_int8: false }, formats)
+        (Tensors { inputs, outputs, steps, likeness, passes_int8: false }, formats)
     }
 
     /// Each combination as a text: `l` where channels are last, `p` elsewhere.

@@ -145,13 +145,13 @@ impl Tensors {
         let is_f32 = |meta: &TensorMeta| meta.dtype() == DType::F32;
         let cast = |meta: &TensorMeta| if is_f32(meta) { meta.with_dtype(dtype) } else { meta.clone() };
         let all = |metas: &[TensorMeta]| metas.iter().map(cast).collect();
-        let Self { inputs, outputs, scales, .. } = self;
+        let Self { inputs, outputs, steps, .. } = self;
         let is_any = inputs.iter().chain(outputs).any(is_f32);
-        let scales = vec![None; scales.len()];
+        let steps = vec![None; steps.len()];
         is_any.then(|| Self {
             inputs: all(inputs),
             outputs: all(outputs),
-            scales,
+            steps,
             likeness: self.likeness,
             passes_int8: false,
         })

@@ -105,7 +105,7 @@ impl Pair {
     /// The operator that replaces both.
     ///
     /// # Errors
-    /// The reason if int8 cannot hold its results.
+    /// The reason if int8 cannot hold its results, or its types are unknown.
     fn fake(&self, graph: &Graph, facts: &Facts) -> Result<NewOperator, String> {
         let dtype = |operand| facts.meta(graph, operand).map(|meta| meta.dtype());
         let [least, most] = match dtype(self.quantized) {
@@ -122,14 +122,13 @@ impl Pair {
         if !is_scale {
             return Err(format!("its scale is {:e}, which int8 tensors cannot have", self.scale));
         }
-        let steps = [least, most].map(|end| end.saturating_sub(self.zero_point));
-        if steps.into_iter().any(|step| i8::try_from(step).is_err()) {
-            let [least, most] = steps;
-            return Err(format!("its numbers are {least} to {most} steps, and int8 has -127 to 127"));
+        let zero_point = self.zero_point;
+        if !(least..=most).contains(&zero_point) {
+            return Err(format!("its zero point is {zero_point}, which must be from {least} to {most}"));
         }
         let [id, _] = self.operators;
         let new = NewOperator::new(FAKE_QUANTIZE, graph.operator(id).name()).input(self.input, Some("input"));
-        let new = new.param("scale", self.scale).param("zero_point", self.zero_point);
+        let new = new.param("scale", self.scale).param("zero_point", zero_point);
         let new = new.param("quant_min", least).param("quant_max", most);
         Ok(if self.divides { new.param("divides", true) } else { new })
     }
@@ -218,7 +217,7 @@ fn is_rounded_again(graph: &Graph, context: &PassContext, id: OperatorId) -> Opt
     let fake = context.facts(graph).layer::<FakeQuantize>(operator.name())?;
     let (&input, &output) = (operator.inputs().first()?, operator.outputs().first()?);
     let before = rounding(graph, context, input)?;
-    (has_same_steps(fake, before) && fake.int8_scale().is_some()).then_some((output, input))
+    (has_same_steps(fake, before) && fake.int8_step().is_some()).then_some((output, input))
 }
 
 /// A number as an integer, if it is one.
@@ -254,16 +253,18 @@ mod tests {
 
     #[test]
     fn a_pair_becomes_fake_quantisation() {
-        let fake = |least: i64| {
-            let (most, zero_point) = (least + 255, least + 128);
+        let fake = |least: i64, zero_point: i64| {
+            let most = least + 255;
             let range = format!("quant_max={most} quant_min={least}");
             format!("{FAKE_QUANTIZE}(x)->y {range} scale=0.02 zero_point={zero_point}")
         };
         let left = fires(&QUANTIZED_PAIRS, PAIR);
-        assert_eq!((left.len(), &left[0]), (2, &fake(-128)));
+        assert_eq!((left.len(), &left[0]), (2, &fake(-128, 0)));
         let unsigned = PAIR.replace("qint8", "quint8").replace("i8", "u8");
-        let unsigned = unsigned.replace("zero_point=0", "zero_point=128");
-        assert_eq!(fires(&QUANTIZED_PAIRS, &unsigned)[0], fake(0));
+        for zero_point in [128, 0, 7, 255] {
+            let unsigned = unsigned.replace("zero_point=0", &format!("zero_point={zero_point}"));
+            assert_eq!(fires(&QUANTIZED_PAIRS, &unsigned)[0], fake(0, zero_point));
+        }
     }
 
     #[test]
@@ -276,12 +277,9 @@ mod tests {
 
     #[test]
     fn pairs_of_other_steps_stay() {
-        let outcome = refuses(&QUANTIZED_PAIRS, &PAIR.replace("zero_point=0", "zero_point=3"));
-        assert_eq!(
-            outcome.refused[0].to_string(),
-            "`d`: its numbers are -131 to 124 steps, and int8 has -127 to 127"
-        );
         refuses(&QUANTIZED_PAIRS, &PAIR.replace("a y scale=0.02", "a y scale=0.03"));
+        let other = PAIR.replace("a y scale=0.02 zero_point=0", "a y scale=0.02 zero_point=3");
+        refuses(&QUANTIZED_PAIRS, &other);
         refuses(&QUANTIZED_PAIRS, &PAIR.replace("#x=(2,3)f32", "#x=(2,3)f64"));
         refuses(&QUANTIZED_PAIRS, &PAIR.replace("scale=0.02", "scale=1e-39"));
         refuses(&QUANTIZED_PAIRS, &PAIR.replace("qint8", "qint32").replace("i8", "i32"));
@@ -370,12 +368,13 @@ mod tests {
             crate::passes::testing::run(&QUANTIZED_PAIRS, &mut graph);
             crate::passes::testing::lines(&graph).pop()
         };
-        let wanted = "divides=True quant_max=127 quant_min=-128 scale=0.5 zero_point=0";
-        assert_eq!(after(ONNX, 0), Some(format!("{FAKE_QUANTIZE}(x)->y {wanted}")));
-        let kept = Some("DequantizeLinear(a,scale,zero)->y".to_owned());
-        assert_eq!(after(ONNX, 1), kept);
+        let wanted = |zero_point: u8| {
+            let range = "divides=True quant_max=127 quant_min=-128 scale=0.5";
+            Some(format!("{FAKE_QUANTIZE}(x)->y {range} zero_point={zero_point}"))
+        };
+        assert_eq!((after(ONNX, 0), after(ONNX, 1)), (wanted(0), wanted(1)));
         let other = ONNX.replace("a scale zero y", "a scale y").replace("d 3 1", "d 2 1");
-        assert_eq!(after(&other, 0), Some(format!("{FAKE_QUANTIZE}(x)->y {wanted}")), "0 is the default");
+        assert_eq!(after(&other, 0), wanted(0), "0 is the default");
     }
 
     #[test]

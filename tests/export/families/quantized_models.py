@@ -30,11 +30,10 @@ class Residual(nn.Module):
         return self.last(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1))
 
 
-@exported
-def quantized_in_training() -> Export:
-    """As `prepare_qat_fx` prepares a model, with PyTorch's ranges for x86, whose numbers have 7 bits."""
+def trained(reduce_range: bool) -> Export:
+    """As `prepare_qat_fx` prepares a model, with activations of 7 bits, if the range is reduced, or of 8 bits, with any zero point."""
     activation = quantization.FakeQuantize.with_args(observer=quantization.MovingAverageMinMaxObserver, quant_min=0, quant_max=255, dtype=torch.quint8,
-                                                     qscheme=torch.per_tensor_affine, reduce_range=True)
+                                                     qscheme=torch.per_tensor_affine, reduce_range=reduce_range)
     weight = quantization.FakeQuantize.with_args(observer=quantization.MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127,
                                                  dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
     mapping = quantization.QConfigMapping().set_global(quantization.QConfig(activation=activation, weight=weight))
@@ -45,6 +44,18 @@ def quantized_in_training() -> Export:
     return Export(prepared, randn(2, 3, 12, 12), tolerance=STEP)
 
 
+@exported
+def quantized_in_training() -> Export:
+    """PyTorch's ranges for x86."""
+    return trained(reduce_range=True)
+
+
+@exported
+def quantized_in_training_in_8_bits() -> Export:
+    """PyTorch's ranges for Arm."""
+    return trained(reduce_range=False)
+
+
 class Pair(nn.Module):
     """Rounds to the steps of int8, by the largest number of the first tensor that it sees."""
 
@@ -52,23 +63,39 @@ class Pair(nn.Module):
         super().__init__()
         self.dtype, self.zero_point, self.scale = dtype, 128 if dtype == torch.quint8 else 0, None
 
+    def steps(self, x) -> tuple[float, int]:
+        return x.abs().max().item() / 127, self.zero_point
+
     def forward(self, x):
         if self.scale is None:
-            self.scale = x.abs().max().item() / 127
+            self.scale, self.zero_point = self.steps(x)
         return torch.quantize_per_tensor(x, self.scale, self.zero_point, self.dtype).dequantize()
+
+
+class AffinePair(Pair):
+    """Rounds to 256 steps, from the smallest to the largest number of the first tensor that it sees."""
+
+    def steps(self, x) -> tuple[float, int]:
+        least, most = min(x.min().item(), 0), max(x.max().item(), 0)
+        scale = (most - least) / 255
+        return scale, round(-least / scale) - (128 if self.dtype == torch.qint8 else 0)
+
+
+@torch.no_grad()
+def round_weights(layer: nn.Module) -> None:
+    scales = layer.weight.flatten(1).abs().amax(1) / torch.linspace(40, 127, len(layer.weight)).round()
+    scales = scales.reshape(-1, *[1] * (layer.weight.dim() - 1))
+    layer.weight.copy_((layer.weight / scales).round() * scales)
 
 
 class Paired(Residual):
     """Weights are whole multiples of a scale for each channel, one of which is not the largest over 127."""
 
-    def __init__(self):
+    def __init__(self, pair=Pair):
         super().__init__()
-        self.pairs = nn.ModuleList(Pair(torch.quint8 if index % 2 else torch.qint8) for index in range(7))
-        with torch.no_grad():
-            for layer in (self.first, self.second, self.third, self.last):
-                scales = layer.weight.flatten(1).abs().amax(1) / torch.linspace(40, 127, len(layer.weight)).round()
-                scales = scales.reshape(-1, *[1] * (layer.weight.dim() - 1))
-                layer.weight.copy_((layer.weight / scales).round() * scales)
+        self.pairs = nn.ModuleList(pair(torch.quint8 if index % 2 else torch.qint8) for index in range(7))
+        for layer in (self.first, self.second, self.third, self.last):
+            round_weights(layer)
 
     def forward(self, x):
         pair = self.pairs
@@ -78,12 +105,43 @@ class Paired(Residual):
         return pair[6](self.last(torch.flatten(pair[5](F.adaptive_avg_pool2d(x, 1)), 1)))
 
 
+def paired(module: nn.Module, *shape: int) -> Export:
+    with torch.no_grad():
+        module.eval()(randn(4, *shape))
+    return Export(module, randn(2, *shape), tolerance=STEP)
+
+
 @exported
 def quantized_in_pairs() -> Export:
-    module = Paired().eval()
-    with torch.no_grad():
-        module(randn(4, 3, 12, 12))
-    return Export(module, randn(2, 3, 12, 12), tolerance=STEP)
+    return paired(Paired(), 3, 12, 12)
+
+
+@exported
+def quantized_in_affine_pairs() -> Export:
+    return paired(Paired(AffinePair), 3, 12, 12)
+
+
+class Perceptron(nn.Module):
+    """Linear layers, activation functions and joined tensors, whose numbers have any zero points."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(10, 12), nn.Linear(12, 12), nn.Linear(24, 4)
+        self.pairs = nn.ModuleList(AffinePair(torch.quint8) for _ in range(5))
+        for layer in (self.first, self.second, self.last):
+            round_weights(layer)
+
+    def forward(self, x):
+        pair = self.pairs
+        x = pair[1](self.first(pair[0](x)))
+        y = pair[2](self.second(x))
+        both = pair[3](torch.cat([F.silu(x), torch.tanh(y).flip(1)], 1))
+        return pair[4](self.last(both))
+
+
+@exported
+def quantized_perceptron() -> Export:
+    return paired(Perceptron(), 10)
 
 
 @from_onnx

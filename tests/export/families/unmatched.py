@@ -163,6 +163,10 @@ def aten_cdist(model: Model) -> None:
     for p in (0.0, 0.5, 1.0, 2.0, 3.0, INF):
         results += call(model, "cdist", torch.cdist, a, b, second="x2", p=p)
     results += call(model, "cdist", torch.cdist, torch.zeros(2, 0), torch.zeros(3, 0), second="x2")
+    for dtype in (torch.float32, torch.float64):
+        odd = torch.tensor([[NAN, 1.0, INF], [2.0, 3.5, 2.0], [NAN, NAN, INF]], dtype=dtype)
+        for p in (0.0, 0.5, 1.0, 2.0, INF):
+            results += call(model, "cdist", torch.cdist, odd, odd.flip(1), second="x2", p=p)
     show(model, results)
 
 

@@ -472,7 +472,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(60))]
+        #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
         fn all_heads_equal_the_naive_one(case in cases()) {
             for isa in Isa::supported() {
@@ -490,7 +490,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(crate::testing::cases(12))]
+        #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
         fn threads_change_no_bit(case in cases()) {
             let bits = |(numbers, _): (Vec<f32>, Place)| numbers.into_iter().map(f32::to_bits).collect::<Vec<_>>();

@@ -115,7 +115,7 @@ fn window() -> impl Strategy<Value = Window> {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
     fn it_equals_the_naive_convolution(
         channels in 1usize..20, others in 1usize..40, is_depthwise: bool, with_bias: bool,

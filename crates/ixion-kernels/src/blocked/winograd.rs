@@ -187,7 +187,9 @@ impl WinogradConv {
         before.saturating_add(after).saturating_mul(self.tile.numbers())
     }
 
-    /// The number of elements of scratch memory that the threads of the current pool can make use of.
+    /// The number of elements of scratch memory that the threads of the current pool can make use of. For a larger input with
+    /// as many channels, it is no smaller, so that memory for the largest input suffices for all: strips hold as many tiles or
+    /// more, and once there are enough strips for all threads, there always are.
     pub fn scratch(&self) -> usize {
         let threads = threads();
         self.least_scratch().saturating_mul(if self.strips(threads) < threads { 1 } else { threads })

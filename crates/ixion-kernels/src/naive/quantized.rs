@@ -1,6 +1,6 @@
 //! Convolutions and matrix products of quantised values.
 
-use crate::quantization::{ChannelStep, dequantize, quantize, quantize_channel};
+use crate::quantization::{ChannelStep, Quantization, quantize, quantize_channel};
 use crate::window::Window;
 use ndarray::{Array2, Array3, Array4, ArrayView2, ArrayView3, ArrayView4, Zip};
 
@@ -35,12 +35,12 @@ pub fn int8_conv2d(
 /// Panics if it cannot be broadcast.
 pub fn int8_pairs(
     [a, b]: [ArrayView3<'_, i8>; 2],
-    scales: [f32; 2],
+    operands: [Quantization; 2],
     of: impl Fn(f32, f32) -> f32,
-    out_scale: f32,
+    output: Quantization,
 ) -> Array3<i8> {
-    let number = |a: i8, b: i8| of(dequantize(a, scales[0]), dequantize(b, scales[1]));
-    Zip::from(a).and_broadcast(b).map_collect(|&a, &b| quantize(number(a, b), out_scale))
+    let number = |a: i8, b: i8| of(operands[0].dequantize(a.into()), operands[1].dequantize(b.into()));
+    Zip::from(a).and_broadcast(b).map_collect(|&a, &b| output.quantize(number(a, b)) as i8)
 }
 
 // ANCHOR: int8_matmul

@@ -4,7 +4,7 @@ use super::packing::Packing;
 use super::pairs::round;
 use super::view::PanelsView;
 use crate::isa::{Isa, isa};
-use ixion_tensor::Tensor;
+use ixion_tensor::{Result, Tensor, TensorError};
 use std::ops::Range;
 
 /// A cache line, so that vectors begin where cache lines do and no load crosses two.
@@ -67,6 +67,45 @@ impl Panels {
         let (_, biases) = panels.parts_mut();
         biases.iter_mut().zip(0..outputs).for_each(|(number, output)| *number = bias(output));
         panels
+    }
+
+    /// Panels for `outputs` outputs of `numbers` weights each, for the instruction set of this process. Weights and biases are
+    /// 0 until they are set by [`Panels::pack_rows`] and [`Panels::set_biases`].
+    ///
+    /// # Errors
+    /// [`TensorError::OutOfMemory`] if there is no memory for them.
+    ///
+    /// # Panics
+    /// Panics if the processor does not multiply such words.
+    pub fn unpacked(packing: Packing, outputs: usize, numbers: usize) -> Result<Self> {
+        assert!(packing.are_supported(), "the processor must support the instructions of the panels");
+        let (isa, depth) = (isa(), packing.count(numbers));
+        let count = Self::len(isa, outputs, depth) / LINE;
+        let mut lines = Vec::new();
+        let refuse = |_| TensorError::OutOfMemory { bytes: count.saturating_mul(size_of::<Line>()) };
+        lines.try_reserve_exact(count).map_err(refuse)?;
+        lines.resize(count, Line([0.0; LINE]));
+        Ok(Self { isa, packing, outputs, depth, numbers: Numbers::Packed(lines) })
+    }
+
+    /// Packs the weights of some outputs, `numbers` of each, from output `first` on, which must be the first one of a panel.
+    pub fn pack_rows(&mut self, first: usize, rows: &[f32], numbers: usize) {
+        let outputs = first..first + rows.len() / numbers.max(1);
+        if self.packing == Packing::F32 {
+            return self.pack(outputs, |output, k| rows[(output - first) * numbers + k]);
+        }
+        let depth = self.packing.count(numbers);
+        let mut rounded = vec![0.0; outputs.len() * depth];
+        let words = rounded.chunks_exact_mut(depth.max(1));
+        rows.chunks_exact(numbers.max(1)).zip(words).for_each(|(row, words)| round(row, words));
+        self.pack(outputs, |output, k| rounded[(output - first) * depth + k]);
+    }
+
+    /// Sets the biases of all outputs.
+    pub fn set_biases(&mut self, values: &[f32]) {
+        let outputs = self.outputs;
+        let (_, biases) = self.parts_mut();
+        biases.iter_mut().take(outputs).zip(values).for_each(|(number, &value)| *number = value);
     }
 
     /// Panels whose weights and biases are all 0, for weights that are packed [in parts](Panels::pack).

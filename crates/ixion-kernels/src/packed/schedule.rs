@@ -31,6 +31,9 @@ const fn cached(isa: Isa) -> usize {
 /// weights were read in the meantime, weights come from a distant cache in every run.
 const MAX_UNFETCHED: usize = 32 << 10;
 
+/// The least room for rows of which depth segments are read: weights are read again for every part of the rows.
+const LEAST_ROOM: usize = 256 << 10;
+
 /// Rows that are computed at a time if the weights stay in the cache.
 const ROWS: usize = 9 * MAX_ROWS;
 
@@ -434,9 +437,9 @@ impl<'a> Schedule<'a> {
 fn at_a_time(panels: &PanelsView<'_>, factors: &Factors<'_>, size: Size) -> usize {
     let (rows, bytes) = (size.lines * size.rows, size_of_val(factors.data));
     let cached = cached(panels.isa());
-    // If each row is a single piece, only a depth segment of it is read at a time.
+    // If each row is a single piece, only a depth segment of it is read at a time, and weights take less of the cache.
     let (row, room) = match factors.pieces.len() {
-        1 => (panels.depth().min(DEPTH) * size_of::<f32>(), 2 * cached),
+        1 => (panels.depth().min(DEPTH) * size_of::<f32>(), cached.max(LEAST_ROOM)),
         _ => (bytes / rows, cached),
     };
     let max_rows = if panels.bytes() <= cached {

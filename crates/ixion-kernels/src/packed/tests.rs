@@ -212,7 +212,7 @@ fn deep_cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn it_equals_the_naive_product(case in prop_oneof![4 => cases(), 1 => long_cases(), 1 => deep_cases()]) {
         for kind in kinds() {
@@ -251,7 +251,7 @@ fn every_tile_equals_the_naive_product() {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn threads_change_no_bit(outputs in 1usize..150, lines in 1usize..6, rows in 1usize..40, depth in 100usize..300, is_blocked: bool) {
         let case = Case {
@@ -308,7 +308,7 @@ fn rows_of_seventy(panels: &Panels, data: &[f32], rows: std::ops::Range<usize>) 
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn pairs_are_as_exact_as_their_rounded_factors(
         depth in 1usize..900, seed in 0usize..1000,

@@ -14,6 +14,8 @@ pub(super) trait Arm {
     type Lines: Lines;
     /// The same for few channels.
     type FewLines: Lines;
+    /// The same for bytes that are at most 127.
+    type HalvedLines: Lines;
     /// The floats that sums are converted to.
     type Reals: Reals;
 
@@ -34,8 +36,8 @@ pub(super) trait Task {
     unsafe fn run<A: Arm>(self);
 }
 
-/// Computes the sums of some rows, at most [`Dots::ROWS`], and columns: those of one panel, or of two if a vector has the sums
-/// of a panel.
+/// Computes the sums of some rows, at most [`Dots::ROWS`], and columns: those of one vector if there are no more, or else of one
+/// panel, or of two if a vector has the sums of a panel.
 ///
 /// # Safety
 /// Operands must be as long as they say, and the processor must have the instructions of the arm.
@@ -45,7 +47,7 @@ pub(super) unsafe fn tile<A: Arm>(operands: Operands<'_>, [rows, columns]: [usiz
         ($($rows:literal)*) => {
             match rows {
                 $($rows if $rows <= A::Dots::ROWS => {
-                    if A::Dots::COLUMNS == PANEL && columns <= PANEL {
+                    if columns <= A::Dots::COLUMNS {
                         // SAFETY: the caller's promise, here and below.
                         unsafe { A::tile::<$rows, 1>(operands, 0, sums) };
                     } else {
@@ -66,7 +68,8 @@ macro_rules! arms {
     ($(
         $(#[doc = $doc:literal])*
         $(#[cfg($cfg:meta)])*
-        $kind:ident, $(for $features:literal,)? if $is_supported:expr => $dots:ty, $lines:ty, $few_lines:ty, $reals:ty;
+        $kind:ident, $(for $features:literal,)? if $is_supported:expr =>
+            $dots:ty, $lines:ty, $few_lines:ty, $halved_lines:ty, $reals:ty;
     )*) => {
         /// The ways to multiply bytes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +109,7 @@ macro_rules! arms {
                             type Dots = $dots;
                             type Lines = $lines;
                             type FewLines = $few_lines;
+                            type HalvedLines = $halved_lines;
                             type Reals = $reals;
 
                             #[inline(always)]
@@ -146,28 +150,33 @@ macro_rules! arms {
 
 arms! {
     /// Without special instructions.
-    Plain, if true => dots::Plain, interleaved::Plain, interleaved::Plain, reals::Plain;
+    Plain, if true =>
+        dots::Plain, interleaved::Plain, interleaved::Plain, interleaved::Plain, reals::Plain;
     /// Pairs of products in vectors of 256 bits.
     #[cfg(target_arch = "x86_64")]
     Avx2, for "avx2,fma", if Isa::Avx2.is_supported() =>
-        dots::x86::Avx2, interleaved::x86::Avx2, interleaved::x86::Avx2, reals::x86::Avx2;
+        dots::x86::Avx2, interleaved::x86::Avx2, interleaved::x86::Avx2, interleaved::x86::Avx2Pairs,
+        reals::x86::Avx2;
     /// VNNI in vectors of 256 bits.
     #[cfg(target_arch = "x86_64")]
     AvxVnni, for "avx2,fma,avxvnni", if Isa::Avx2.is_supported() && is_x86_feature_detected!("avxvnni") =>
-        dots::x86::AvxVnni, interleaved::x86::AvxVnni, interleaved::x86::AvxVnni, reals::x86::Avx2;
+        dots::x86::AvxVnni, interleaved::x86::AvxVnni, interleaved::x86::AvxVnni, interleaved::x86::AvxVnni,
+        reals::x86::Avx2;
     /// VNNI in vectors of 512 bits.
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni, for "avx512f,avx512vl,avx512dq,avx512bw,avx512vnni",
         if Isa::Avx512.is_supported() && is_x86_feature_detected!("avx512vnni") =>
-        dots::x86::Avx512Vnni, interleaved::x86::Avx512Vnni, interleaved::x86::Narrow, reals::x86::Avx512;
+        dots::x86::Avx512Vnni, interleaved::x86::Avx512Vnni, interleaved::x86::Narrow, interleaved::x86::Avx512Vnni,
+        reals::x86::Avx512;
     /// Products of 16-bit integers in Neon.
     #[cfg(target_arch = "aarch64")]
     Neon, for "neon", if Isa::Neon.is_supported() =>
-        dots::arm::Neon, interleaved::arm::Neon, interleaved::arm::Neon, reals::arm::Neon;
+        dots::arm::Neon, interleaved::arm::Neon, interleaved::arm::Neon, interleaved::arm::Neon, reals::arm::Neon;
     /// The products of bytes that Arm calls I8MM.
     #[cfg(target_arch = "aarch64")]
     Usdot, for "neon,i8mm", if std::arch::is_aarch64_feature_detected!("i8mm") =>
-        dots::arm::Usdot, interleaved::arm::Usdot, interleaved::arm::Usdot, reals::arm::Neon;
+        dots::arm::Usdot, interleaved::arm::Usdot, interleaved::arm::Usdot, interleaved::arm::Usdot,
+        reals::arm::Neon;
 }
 
 impl Kind {

@@ -176,13 +176,15 @@ proptest! {
     }
 
     /// Sums become bytes in registers. Windows of some heights leave room for two rows of the output, and last blocks of channels
-    /// may be narrow; numbers of steps may be too large for an integer.
+    /// may be narrow; numbers of steps may be too large for an integer; and bytes may be in one half of those that there are, all
+    /// but the last one, which is found when most outputs have been computed, or this one, too.
     #[test]
     fn depthwise_bytes_equal_the_naive_ones(
         (high, wide) in ((1usize..8, 1usize..4, 1usize..3), (1usize..6, 1usize..3, 1usize..3)),
         (channels, pads) in (2usize..200, [0usize..4, 0usize..3]),
         lens in [1usize..14, 1usize..14],
         (samples, is_signed, threads) in (1usize..3, any::<bool>(), 1usize..5),
+        (is_halved, has_other) in (any::<bool>(), any::<bool>()),
         inverse in prop::sample::select(vec![0.3f32, 1.7, 1e12]),
         bounds in prop::sample::select(vec![[f32::NEG_INFINITY, f32::INFINITY], [-20.5, 13.0]]),
         seed: usize,
@@ -196,7 +198,14 @@ proptest! {
         };
         let windows = [window(high, pads[0]), window(wide, pads[1])];
         let shape = BlockedShape { channels, out_channels: channels, groups: channels, lens, windows };
-        let problem = Problem::new(shape.clone(), samples, is_signed, seed);
+        let mut problem = Problem::new(shape.clone(), samples, is_signed, seed);
+        if is_halved {
+            // No byte differs from the zero point by more than 127, nor does any in the highest bit.
+            problem.input.iter_mut().for_each(|byte| *byte = *byte & i8::MAX | problem.zero & i8::MIN);
+            if let Some(byte) = problem.input.last_mut().filter(|_| has_other) {
+                *byte ^= i8::MIN;
+            }
+        }
         let (conv, weights) = (ByteConv::new(shape), problem.weights());
         let len = samples * conv.sample()[1];
         let finish = Finish { bounds, inverse, zero_point: -3, range: [-128, 100], ..Finish::NONE };
@@ -377,6 +386,33 @@ fn large_depthwise_windows_equal_the_naive_ones() {
             let (input, target) = (Bytes::from(&problem.input[..]), Outputs::I8(&mut output));
             conv.run_as(kind, input, &weights, &finish, target, &limits).unwrap();
             assert_eq!(output, want, "{kind:?}, {windows:?}");
+        }
+    }
+}
+
+/// Until the last row, no byte is too large to be multiplied in pairs. What was computed until then waits for the function, and is
+/// computed again.
+#[test]
+fn a_large_byte_may_be_found_late() {
+    let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 1 };
+    let (channels, lens) = (40, [9, 70]);
+    let (groups, windows) = (channels, [window; 2]);
+    let shape = BlockedShape { channels, out_channels: channels, groups, lens, windows };
+    for is_signed in [false, true] {
+        let mut problem = Problem::new(shape.clone(), 1, is_signed, 100);
+        problem.input.iter_mut().for_each(|byte| *byte &= i8::MAX);
+        if let Some(byte) = problem.input.last_mut() {
+            *byte ^= i8::MIN;
+        }
+        let (conv, weights) = (ByteConv::new(shape.clone()), problem.weights());
+        let finish = Finish { function: Some(&double), inverse: 0.3, ..Finish::NONE };
+        let want: Vec<i8> = problem.reals(&finish, None).iter().map(|&x| finish.quantized(x) as i8).collect();
+        let input = unsigned(&problem.input);
+        let input = if is_signed { Bytes::from(&problem.input[..]) } else { Bytes::from(&input[..]) };
+        for kind in Kind::supported() {
+            let (mut output, limits) = (vec![9i8; want.len()], Limits::default());
+            conv.run_as(kind, input, &weights, &finish, Outputs::I8(&mut output), &limits).unwrap();
+            assert_eq!(output, want, "{kind:?}, {is_signed}");
         }
     }
 }

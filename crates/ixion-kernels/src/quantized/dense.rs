@@ -127,11 +127,27 @@ const ROWS: usize = 192;
 struct Memory {
     /// Gathered factors.
     factors: Vec<u8>,
+    /// Factors as words.
+    words: Vec<u32>,
     waiting: Waiting,
 }
 
+impl Memory {
+    const EMPTY: Self = Self { factors: Vec::new(), words: Vec::new(), waiting: Waiting::NONE };
+
+    /// The even and the odd ones of some factors as words, if vectors may need them.
+    #[inline(always)]
+    fn words<L: Dots>(&mut self, factors: &[u8], range: FactorRange) -> [*const u8; 2] {
+        if L::IS_IN_PAIRS {
+            range.words(factors, &mut self.words);
+        }
+        let first: *const u8 = self.words.as_ptr().cast();
+        [first, first.wrapping_add(factors.len())]
+    }
+}
+
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { factors: Vec::new(), waiting: Waiting::NONE }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory::EMPTY) };
 }
 
 /// How a product is divided: into blocks of rows, and each of these into parts of the panels.
@@ -223,7 +239,7 @@ impl Task for &Piece<'_> {
         let count = self.rows.len();
         let mut memory = MEMORY.take();
         // SAFETY: the caller's promise, here and below.
-        let (rows, stride, range) = unsafe { self.factors::<A::Dots>(&mut memory.factors) };
+        let (rows, words, stride, range) = unsafe { self.factors::<A::Dots>(&mut memory) };
         let step = (2 * A::Dots::COLUMNS).max(PANEL);
         let mut sums: Sums = [[0; TILE[1]]; TILE[0]];
         let end = (self.panels.end * PANEL).min(outputs);
@@ -244,8 +260,9 @@ impl Task for &Piece<'_> {
                 // SAFETY: the rows have `padded` factors and the panels as many weights for each column. Instructions and
                 // outputs are the caller's promise.
                 unsafe {
-                    let rows = rows.add(row * stride);
-                    let operands = Operands { rows, stride, weights, quads: padded / QUAD, steps: &steps };
+                    let (rows, quads) = (rows.add(row * stride), padded / QUAD);
+                    let words = words.map(|words| words.wrapping_add(row * stride));
+                    let operands = Operands { rows, words, stride, weights, quads, steps: &steps };
                     tile::<A>(operands, [here, columns], &mut sums);
                     writer.write::<A::Reals>(&sums, site, &mut memory.waiting);
                 }
@@ -259,28 +276,32 @@ impl Task for &Piece<'_> {
 }
 
 impl Piece<'_> {
-    /// The first row of factors, the distance between rows, and the range of the factors if vectors need to know it. They are
-    /// those of the source if possible, or else gathered in `memory`.
+    /// The first row of factors, the same as words if vectors may need them, the distance between rows, and the range of the
+    /// factors if vectors need to know it. They are those of the source if possible, or else gathered in `memory`.
     ///
     /// # Safety
     /// As [`Task::run`], with the instructions of `L`.
     #[inline(always)]
-    unsafe fn factors<L: Dots>(&self, memory: &mut Vec<u8>) -> (*const u8, usize, FactorRange) {
+    unsafe fn factors<L: Dots>(
+        &self,
+        memory: &mut Memory,
+    ) -> (*const u8, [*const u8; 2], usize, FactorRange) {
         let (count, padded) = (self.rows.len(), self.depth.next_multiple_of(QUAD));
         if let Some(factors) = self.in_place() {
             let range = if L::IS_IN_PAIRS { FactorRange::of(factors) } else { FactorRange::ANY };
-            return (factors.as_ptr(), self.depth, range);
+            return (factors.as_ptr(), memory.words::<L>(factors, range), self.depth, range);
         }
         let needed = count * padded + CHUNK;
-        if memory.len() < needed {
-            memory.resize(needed, 0);
-        }
-        let factors = &mut memory[..needed];
+        let mut all = std::mem::take(&mut memory.factors);
+        all.resize(all.len().max(needed), 0);
+        let factors = &mut all[..needed];
         // SAFETY: the caller's promise.
         unsafe { self.source.gather::<L>(self.rows.clone(), self.group, padded, factors) };
         let gathered = &mut factors[..count * padded];
         let range = if L::IS_IN_PAIRS { FactorRange::of_differences(gathered) } else { FactorRange::ANY };
-        (factors.as_ptr(), padded, range)
+        let words = memory.words::<L>(gathered, range);
+        memory.factors = all;
+        (memory.factors.as_ptr(), words, padded, range)
     }
 
     /// The factors of a pointwise convolution, if they can be multiplied as they are.

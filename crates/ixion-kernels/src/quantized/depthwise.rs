@@ -4,19 +4,27 @@
 //! four weights of a column of the window. Windows at adjacent positions share interleaved bytes; so do two rows of the output
 //! where a window has rows to spare, whose weights are 0. A vector that results from interleaving has four channels of each
 //! sixteen; weights are packed in the same order, which packing the outputs to bytes undoes.
+//!
+//! AVX2 multiplies bytes in pairs, whose sums must fit 16 bits: they do if no byte is above 127. If the zero point is above 127,
+//! 128 is subtracted from all bytes, and sums start with the products of 128: what follows a rectifier is at most 127 then if it is
+//! signed. Once other bytes are found, all are multiplied as 16-bit integers.
+
+mod taps;
 
 use super::arms::{Arm, Kind, Task};
-use super::dots::{Sums, TILE};
+use super::bytes::SIGN;
 use super::gather::Source;
-use super::interleaved::{Conversion, FactorLine, Lines};
+use super::interleaved::{Lines, VECTORS};
 use super::reals::Reals;
 use super::sizes::QUAD;
 use super::weights::{BLOCK, ByteWeights};
-use super::writer::{Site, Waiting, Writer, copy};
+use super::writer::{Site, Waiting, Writer};
 use crate::parallel::{for_each_number, threads};
 use ixion_tensor::{Limits, Result};
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use taps::{Ending, Taps};
 
 /// The most output columns that are computed from interleaved bytes at a time: few enough for these to stay in a
 /// first-level cache.
@@ -25,9 +33,6 @@ const COLUMNS: usize = 56;
 /// The most columns of four rows that windows at such positions see, unless one window has more: interleaved bytes should not
 /// take much memory for large windows.
 const QUADS: usize = 16 * COLUMNS;
-
-/// The vectors that a column of interleaved bytes consists of.
-const VECTORS: usize = 4;
 
 /// The positions for which weights are prepared together, in whole rows.
 const POSITIONS: usize = 256;
@@ -39,11 +44,14 @@ struct Memory {
     quads: Vec<u8>,
     /// Weights in the form in which they are multiplied.
     weights: Vec<u8>,
+    /// What sums start with.
+    starts: Vec<u8>,
     waiting: Waiting,
 }
 
 impl Memory {
-    const EMPTY: Self = Self { quads: Vec::new(), weights: Vec::new(), waiting: Waiting::NONE };
+    const EMPTY: Self =
+        Self { quads: Vec::new(), weights: Vec::new(), starts: Vec::new(), waiting: Waiting::NONE };
 }
 
 thread_local! {
@@ -69,12 +77,13 @@ pub(super) fn run(
     let strips = bands.div_ceil(height);
     let parts = wanted.div_ceil(strips.max(1)).clamp(1, blocks.max(1));
     let part = blocks.div_ceil(parts);
+    let has_others = &AtomicBool::new(false);
     for_each_number(strips * parts, &|number| {
         limits.check_deadline()?;
         let (band, block) = (number / parts * height, number % parts * part);
         let bands = band..(band + height).min(bands);
         let blocks = block..(block + part).min(blocks);
-        let piece = Piece { source, weights, writer, together, bands, blocks };
+        let piece = Piece { source, has_others, weights, writer, together, bands, blocks };
         // SAFETY: the processor supports the kind, and no two pieces have the same outputs.
         unsafe { kind.run(&piece) };
         Ok(())
@@ -93,6 +102,8 @@ fn rows_together(source: &Source<'_>) -> usize {
 /// samples.
 struct Piece<'a> {
     source: &'a Source<'a>,
+    /// Whether bytes were found that are above 127 after the subtraction.
+    has_others: &'a AtomicBool,
     weights: &'a ByteWeights,
     writer: &'a Writer<'a>,
     together: usize,
@@ -109,6 +120,11 @@ struct Band {
 }
 
 impl Piece<'_> {
+    /// What is subtracted from bytes that are multiplied in pairs: 128 if the zero point is as large, or else nothing.
+    fn subtracted(&self) -> u8 {
+        self.source.zero & SIGN
+    }
+
     fn bands(&self) -> impl Iterator<Item = Band> {
         let rows = self.source.shape.outputs()[0];
         let each = rows.div_ceil(self.together).max(1);
@@ -121,7 +137,8 @@ impl Piece<'_> {
 
 impl Task for &Piece<'_> {
     /// Computes the piece, whose outputs nothing else may use. The last channels are computed with the vectors for few channels if
-    /// they fill at most half of the others.
+    /// they fill at most half of the others. Bytes are multiplied in pairs, if the arm does so, until some are found that are too
+    /// large.
     #[inline(always)]
     unsafe fn run<A: Arm>(self) {
         let mut memory = MEMORY.take();
@@ -133,6 +150,14 @@ impl Task for &Piece<'_> {
             while first < end {
                 // SAFETY: the caller's promise.
                 unsafe {
+                    if A::HalvedLines::IS_IN_PAIRS && !self.has_others.load(Ordering::Relaxed) {
+                        let channels = first..end.min(first + A::HalvedLines::CHANNELS);
+                        if compute_channels::<A::HalvedLines, A::Reals>(self, channels, &mut memory) {
+                            first += A::HalvedLines::CHANNELS;
+                            continue;
+                        }
+                        self.has_others.store(true, Ordering::Relaxed);
+                    }
                     if 2 * (end - first) <= all {
                         let channels = first..end.min(first + few);
                         compute_channels::<A::FewLines, A::Reals>(self, channels, &mut memory);
@@ -151,7 +176,8 @@ impl Task for &Piece<'_> {
     }
 }
 
-/// Computes as many channels as vectors of the type have.
+/// Computes as many channels as vectors of the type have. Returns false if they have bytes that the vectors cannot multiply; the
+/// outputs must be computed again then.
 ///
 /// # Safety
 /// As [`Task::run`].
@@ -160,13 +186,18 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
     piece: &Piece<'_>,
     channels: Range<usize>,
     memory: &mut Memory,
-) {
+) -> bool {
     let shape = piece.source.shape;
     let [high, wide] = shape.windows;
     let columns = shape.outputs()[1];
     let groups = high.kernel.div_ceil(QUAD);
     // SAFETY: instructions are the caller's promise.
-    unsafe { prepare::<L>(piece, &channels, &mut memory.weights) };
+    unsafe {
+        prepare::<L>(piece, &channels, &mut memory.weights);
+        if L::IS_IN_PAIRS {
+            prepare_starts::<L>(piece, memory);
+        }
+    }
     let column_bytes = groups * VECTORS * L::BYTES;
     let most = (QUADS / (groups * wide.kernel)).clamp(1, COLUMNS);
     let first_factor = channels.start / BLOCK * BLOCK;
@@ -197,6 +228,12 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
                     interleave::<L>(piece, band, group, channels.clone(), columns, (to, column_bytes));
                 }
             }
+            if L::IS_IN_PAIRS {
+                let bits = quads[..count * column_bytes].iter().fold(0, |bits, byte| bits | byte);
+                if bits & SIGN != 0 {
+                    return false;
+                }
+            }
             let output = (band.sample * shape.outputs()[0] + band.first) * columns + start;
             let site = Site {
                 output: output * shape.channels + channels.start,
@@ -210,7 +247,8 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
             unsafe {
                 let distances = [position * column_bytes, tap * column_bytes];
                 let (quads, weights) = (quads.as_ptr(), memory.weights.as_ptr().cast());
-                let taps = Taps::<L> { quads, weights, groups, columns: wide.kernel, distances };
+                let starts = memory.starts.as_ptr().cast();
+                let taps = Taps::<L> { quads, weights, starts, groups, columns: wide.kernel, distances };
                 let waiting = &mut memory.waiting;
                 match band.rows {
                     2 => taps.compute_row::<R, 2>(ending, site, columns * shape.channels, waiting),
@@ -219,6 +257,7 @@ unsafe fn compute_channels<L: Lines, R: Reals>(
             }
         }
     }
+    true
 }
 
 /// Prepares the weights of some channels: for each row of a band those of each group, column and vector. A row that begins
@@ -268,6 +307,35 @@ unsafe fn prepare<L: Lines>(piece: &Piece<'_>, channels: &Range<usize>, to: &mut
     }
 }
 
+/// Prepares what the sums of each row of a band and each vector start with: the products of what was subtracted from all bytes.
+///
+/// # Safety
+/// The weights must have been prepared. Otherwise as [`Task::run`].
+#[inline(always)]
+unsafe fn prepare_starts<L: Lines>(piece: &Piece<'_>, memory: &mut Memory) {
+    let [high, wide] = piece.source.shape.windows;
+    let taps = high.kernel.div_ceil(QUAD) * wide.kernel;
+    let len = piece.together * VECTORS * size_of::<L>();
+    memory.starts.resize(memory.starts.len().max(len), 0);
+    let (weights, starts): (*const L::Weights, *mut L) =
+        (memory.weights.as_ptr().cast(), memory.starts.as_mut_ptr().cast());
+    let bytes = [piece.subtracted(); BLOCK];
+    for row in 0..piece.together {
+        for vector in 0..VECTORS {
+            // SAFETY: there is room for all starts, and a block has as many channels as a vector has bytes, or more. The rest is
+            // the caller's promise.
+            unsafe {
+                let mut sum = L::zero();
+                for tap in 0..taps {
+                    let weights = weights.add((row * taps + tap) * VECTORS + vector).read_unaligned();
+                    sum = sum.add_products(bytes.as_ptr(), weights);
+                }
+                starts.add(row * VECTORS + vector).write_unaligned(sum);
+            }
+        }
+    }
+}
+
 /// Interleaves four rows of the input that a group of window rows sees, for some columns of the padded input.
 ///
 /// # Safety
@@ -287,6 +355,8 @@ unsafe fn interleave<L: Lines>(
     // there is only padding.
     let seen = high.kernel + (band.rows - 1) * high.stride;
     let padding = [zero ^ input.flip; BLOCK];
+    // Smaller bytes than what is subtracted become larger ones than are multiplied in pairs.
+    let flip = if L::IS_IN_PAIRS { input.flip ^ piece.subtracted() } else { input.flip };
     // Rows beyond the windows have weights of 0.
     let pixel = shape.channels;
     let starts = [0, 1, 2, 3].map(|index| group * QUAD + index).map(|tap| {
@@ -303,7 +373,8 @@ unsafe fn interleave<L: Lines>(
         let room = input.data.len().checked_sub(last + L::CHANNELS);
         room.map_or(0, |room| (room / pixel + 1).min(width))
     });
-    let mut copies = [[0u8; BLOCK]; QUAD];
+    // Beyond the input there is padding, whose bytes can be multiplied in pairs.
+    let mut copies = [padding; QUAD];
     for (index, column) in columns.enumerate() {
         // Columns before the first one become very large.
         let column = column.wrapping_sub(wide.pad_before);
@@ -321,147 +392,6 @@ unsafe fn interleave<L: Lines>(
             }
         }
         // SAFETY: each line has a byte for each channel, and the room is the caller's promise.
-        unsafe { L::interleave(lines, input.flip, to.add(index * distance)) };
-    }
-}
-
-/// The operands of adjacent positions.
-#[derive(Clone, Copy)]
-struct Taps<L: Lines> {
-    quads: *const u8,
-    /// Prepared weights, which need not be aligned.
-    weights: *const L::Weights,
-    groups: usize,
-    /// The columns of the window.
-    columns: usize,
-    /// The distances between the quads of positions and of columns of the window.
-    distances: [usize; 2],
-}
-
-/// What happens to sums.
-#[derive(Clone, Copy)]
-struct Ending<'a> {
-    writer: &'a Writer<'a>,
-    conversion: Option<Conversion>,
-    factors: FactorLine,
-}
-
-impl<L: Lines> Taps<L> {
-    /// Computes the outputs of adjacent positions in a number of rows that are `distance` outputs apart.
-    ///
-    /// # Safety
-    /// The operands must be there, and nothing else may use the outputs. The processor must have the instructions of both types,
-    /// which must be enabled where the function is inlined.
-    #[inline(always)]
-    unsafe fn compute_row<R: Reals, const ROWS: usize>(
-        self,
-        ending: Ending<'_>,
-        site: Site,
-        distance: usize,
-        waiting: &mut Waiting,
-    ) {
-        let at_once = (L::POSITIONS / ROWS).max(1);
-        let (mut done, mut taps) = (0, self);
-        while done < site.rows {
-            let count = if site.rows - done >= at_once { at_once } else { 1 };
-            let here = Site { output: site.output + done * site.stride, rows: count, ..site };
-            // SAFETY: the caller's promise.
-            unsafe {
-                match count {
-                    1 => taps.compute::<R, ROWS, 1>(ending, here, distance, waiting),
-                    2 => taps.compute::<R, ROWS, 2>(ending, here, distance, waiting),
-                    _ => taps.compute::<R, ROWS, 4>(ending, here, distance, waiting),
-                }
-            }
-            // After the last position, this may be beyond the quads, which end with those that it sees.
-            taps.quads = taps.quads.wrapping_add(count * taps.distances[0]);
-            done += count;
-        }
-    }
-
-    /// Computes the outputs of P positions in each row.
-    ///
-    /// # Safety
-    /// As [`Taps::compute_row`].
-    #[inline(always)]
-    unsafe fn compute<R: Reals, const ROWS: usize, const P: usize>(
-        self,
-        ending: Ending<'_>,
-        site: Site,
-        distance: usize,
-        waiting: &mut Waiting,
-    ) {
-        // SAFETY: the caller's promise.
-        let sums = unsafe { self.sum::<ROWS, P>() };
-        let Some(how) = ending.conversion else {
-            let mut tile: Sums = [[0; TILE[1]]; TILE[0]];
-            for (row, sums) in sums.into_iter().enumerate() {
-                // SAFETY: a row of the tile has places for all channels of four vectors. The rest is the caller's promise.
-                unsafe {
-                    for (sums, to) in sums.into_iter().zip(&mut tile) {
-                        L::store(sums, to.as_mut_ptr());
-                    }
-                    let output = site.output + row * distance;
-                    ending.writer.write::<R>(&tile, Site { output, ..site }, waiting);
-                }
-            }
-            return;
-        };
-        let last = site.output + (ROWS - 1) * distance + (P - 1) * site.stride;
-        let first = ending.writer.bytes(site.output..last + site.columns);
-        for (row, sums) in sums.into_iter().enumerate() {
-            for (position, [a, b, c, d]) in sums.into_iter().enumerate() {
-                // SAFETY: the outputs are there, as checked above. Factors of a block are as far apart as its vectors.
-                unsafe {
-                    let line = |vector: usize| ending.factors.skip(vector * (BLOCK / VECTORS));
-                    let steps = [
-                        a.steps(line(0), how),
-                        b.steps(line(1), how),
-                        c.steps(line(2), how),
-                        d.steps(line(3), how),
-                    ];
-                    let to = first.add(row * distance + position * site.stride);
-                    if site.columns >= L::CHANNELS {
-                        L::pack(steps, how, to);
-                    } else {
-                        let mut few = [0; BLOCK];
-                        L::pack(steps, how, few.as_mut_ptr());
-                        copy(few.as_ptr(), to, site.columns);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Computes the sums of P positions in each row. Loops run over indices, because iterators over arrays would be compiled
-    /// for each P.
-    ///
-    /// # Safety
-    /// As [`Taps::compute_row`].
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop, reason = "see above")]
-    unsafe fn sum<const ROWS: usize, const P: usize>(self) -> [[[L; VECTORS]; P]; ROWS] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut sums = [[[L::zero(); VECTORS]; P]; ROWS];
-            let mut weights = self.weights;
-            let row_weights = self.groups * self.columns * VECTORS;
-            for group in 0..self.groups {
-                for column in 0..self.columns {
-                    let quads = self.quads.add(column * self.distances[1] + group * VECTORS * L::BYTES);
-                    for vector in 0..VECTORS {
-                        for row in 0..ROWS {
-                            let factors = weights.add(row * row_weights + vector).read_unaligned();
-                            for p in 0..P {
-                                let quads = quads.add(p * self.distances[0] + vector * L::BYTES);
-                                sums[row][p][vector] = sums[row][p][vector].add_products(quads, factors);
-                            }
-                        }
-                    }
-                    weights = weights.add(VECTORS);
-                }
-            }
-            sums
-        }
+        unsafe { L::interleave(lines, flip, to.add(index * distance)) };
     }
 }

@@ -62,9 +62,13 @@ pub(super) trait Dots: Copy {
 
 /// Rows of factors and panels of weights.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only AVX2 needs words and steps"))]
 pub(super) struct Operands<'a> {
     /// The first row.
     pub(super) rows: *const u8,
+    /// The same as [words](super::steps::FactorRange::words), the even ones of each four and the odd ones, for vectors that need
+    /// them.
+    pub(super) words: [*const u8; 2],
     /// The distance between rows.
     pub(super) stride: usize,
     /// The first panel.

@@ -2,6 +2,9 @@
 
 use super::sizes::QUAD;
 
+/// The vectors that the interleaved bytes of a place consist of.
+pub(super) const VECTORS: usize = 4;
+
 /// How sums are converted to bytes. The numbers that they represent are multiplied by `inverse`, clamped and rounded half to
 /// even; these are steps. After the zero point was added, they are clamped to what an unsigned byte can be, and differ from
 /// outputs by an exclusive or.
@@ -59,6 +62,8 @@ pub(super) trait Lines: Copy {
     const CHANNELS: usize = Self::BYTES;
     /// The number of positions that are computed at a time: 1, 2 or 4.
     const POSITIONS: usize;
+    /// Whether products are added in pairs in 16 bits, so that bytes may be at most 127.
+    const IS_IN_PAIRS: bool = false;
     /// Four weights of each sum.
     type Weights: Copy;
     /// The steps of as many outputs as a vector has sums.
@@ -91,6 +96,7 @@ macro_rules! lines {
         store: |$four:ident, $to:ident| $store:expr;
         steps: |$total:ident, $line:ident, $how:ident| $convert:expr;
         pack: $pack:ident;
+        $({ $($further:tt)* })?
     )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -148,6 +154,8 @@ macro_rules! lines {
                 // SAFETY: the caller's promise: all bytes can be written.
                 unsafe { $pack(steps, how, to) }
             }
+
+            $($($further)*)?
         }
     )*};
 }

@@ -1,4 +1,7 @@
 //! Sums of products of 16-bit integers, by the instructions that multiply two pairs and accumulate in 32 bits.
+//!
+//! They have ways of their own instead of [those of bytes](super::arms), which are not compiled for AVX-512 without VNNI: here,
+//! its vectors are nearly twice as fast as those of AVX2.
 
 use crate::isa::{Isa, isa, multiplies_bytes};
 

@@ -1,11 +1,10 @@
 //! Element-wise functions of int8. A function of one element becomes a table of all results; sums and products of two tensors
 //! are computed.
 //!
-//! Elements q represent q · scale. Everything is computed in `f32`, without fused operations, and then
-//! [quantised](quantize_by_adding).
+//! Everything is computed in `f32`, without fused operations, and then [quantised](Quantization::store).
 
 use crate::parallel::for_each_chunk;
-use crate::quantization::{dequantize, quantize_by_adding};
+use crate::quantization::Quantization;
 use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 
@@ -58,13 +57,13 @@ impl ByteTable {
 /// Panics if there are fewer elements than numbers.
 pub fn add_bytes(
     numbers: &mut [f32],
-    (elements, scale): (&[i8], f32),
+    (elements, how): (&[i8], Quantization),
     limits: &Limits,
 ) -> Result<(), LimitError> {
     for_each_chunk(numbers, CHUNK, &|start, numbers: &mut [f32]| {
         limits.check_deadline()?;
         let elements = &elements[start..][..numbers.len()];
-        widest!(|| numbers.iter_mut().zip(elements).for_each(|(x, &q)| *x += dequantize(q, scale)));
+        widest!(|| numbers.iter_mut().zip(elements).for_each(|(x, &q)| *x += how.load(q)));
         Ok(())
     })
 }
@@ -85,10 +84,10 @@ pub struct BytePairs {
     pub operation: PairOperation,
     /// The bounds to which its results are clamped.
     pub bounds: [f32; 2],
-    /// The scales of the operands.
-    pub scales: [f32; 2],
-    /// The scale of the output.
-    pub out_scale: f32,
+    /// How the operands are quantised.
+    pub operands: [Quantization; 2],
+    /// How the output is quantised.
+    pub output: Quantization,
 }
 
 impl BytePairs {
@@ -157,7 +156,7 @@ impl BytePairs {
         for (number, output) in output.chunks_exact_mut(sample).enumerate() {
             let second = &second[number * channels..][..channels];
             for line in line.chunks_exact_mut(channels) {
-                line.iter_mut().zip(second).for_each(|(x, &q)| *x = dequantize(q, self.scales[1]));
+                line.iter_mut().zip(second).for_each(|(x, &q)| *x = self.operands[1].load(q));
             }
             let line = &*line;
             for_each_chunk(output, chunk, &|start, output: &mut [i8]| {
@@ -172,15 +171,42 @@ impl BytePairs {
         Ok(())
     }
 
+    /// The same with zero points of 0 and ranges from −127 to 127 that the compiler knows, if there are no others: then it leaves
+    /// zero points out.
+    #[inline(always)]
+    fn whole(&self) -> Option<Self> {
+        let whole = |how: Quantization| Quantization { zero_point: 0, range: [-127, 127], ..how };
+        let [first, second] = self.operands;
+        let are_whole = [first, second, self.output].into_iter().all(|how| how == whole(how));
+        let (operands, output) = (self.operands.map(whole), whole(self.output));
+        are_whole.then_some(Self { operands, output, ..*self })
+    }
+
     #[inline(always)]
     fn with_bytes(&self, second: &[i8], output: &mut [i8]) {
-        let scale = self.scales[1];
-        self.with_numbers(second.iter().map(|&q| dequantize(q, scale)), output);
+        match self.whole() {
+            Some(whole) => whole.with_any_bytes(second, output),
+            None => self.with_any_bytes(second, output),
+        }
+    }
+
+    #[inline(always)]
+    fn with_any_bytes(&self, second: &[i8], output: &mut [i8]) {
+        let how = self.operands[1];
+        self.with_numbers(second.iter().map(|&q| how.load(q)), output);
     }
 
     /// Computes elements whose second operands repeat.
     #[inline(always)]
     fn with_line(&self, line: &[f32], output: &mut [i8]) {
+        match self.whole() {
+            Some(whole) => whole.with_any_line(line, output),
+            None => self.with_any_line(line, output),
+        }
+    }
+
+    #[inline(always)]
+    fn with_any_line(&self, line: &[f32], output: &mut [i8]) {
         for output in output.chunks_mut(line.len()) {
             self.with_numbers(line.iter().copied(), output);
         }
@@ -196,13 +222,13 @@ impl BytePairs {
 
     #[inline(always)]
     fn each(&self, second: impl Iterator<Item = f32>, output: &mut [i8], of: impl Fn(f32, f32) -> f32) {
-        let Self { bounds: [low, high], scales: [scale, _], out_scale, .. } = *self;
+        let Self { bounds: [low, high], operands: [first, _], output: result, .. } = *self;
         for (q, b) in output.iter_mut().zip(second) {
-            let x = of(dequantize(*q, scale), b);
+            let x = of(first.load(*q), b);
             // NaN stays NaN.
             let x = if x < low { low } else { x };
             let x = if x > high { high } else { x };
-            *q = quantize_by_adding(x, out_scale);
+            *q = result.store(x);
         }
     }
 }
@@ -214,6 +240,10 @@ mod tests {
     use crate::parallel::tests::on_threads;
     use ndarray::Array3;
     use proptest::prelude::*;
+
+    fn whole(scale: f32) -> Quantization {
+        Quantization { scale, zero_point: 0, range: [-127, 127] }
+    }
 
     fn bytes(count: usize, seed: usize) -> Vec<i8> {
         (0..count).map(|at| ((at * at * 7 + at * 37 + seed) % 255) as i16 - 127).map(|q| q as i8).collect()
@@ -227,10 +257,17 @@ mod tests {
             bounds in prop::sample::select(vec![[f32::NEG_INFINITY, f32::INFINITY], [0.0, f32::INFINITY], [0.0, 6.0]]),
             scales in [1e-3f32..1.0, 1e-3f32..1.0],
             out_scale in 1e-3f32..1.0,
+            zero_points in prop_oneof![Just([0i8; 3]), any::<[i8; 3]>()],
             seed in 0usize..1000,
         ) {
             let operation = if is_product { PairOperation::Product } else { PairOperation::Sum };
-            let pairs = BytePairs { operation, bounds, scales, out_scale };
+            let how = |scale: f32, zero_point: i8| match zero_point {
+                0 => whole(scale),
+                _ => Quantization { scale, zero_point: zero_point.into(), range: [-128, 127] },
+            };
+            let operands = [how(scales[0], zero_points[0]), how(scales[1], zero_points[1])];
+            let result = how(out_scale, zero_points[2]);
+            let pairs = BytePairs { operation, bounds, operands, output: result };
             let of = |a: f32, b: f32| (if is_product { a * b } else { a + b }).clamp(bounds[0], bounds[1]);
             let array = |dims: (usize, usize, usize), seed| {
                 Array3::from_shape_vec(dims, bytes(dims.0 * dims.1 * dims.2, seed)).unwrap()
@@ -241,7 +278,7 @@ mod tests {
             let limits = Limits::default();
             let [x, b_bytes, gate_bytes] = [&a, &b, &gates].map(|array| array.as_slice().unwrap());
 
-            let wanted = naive::int8_pairs([a.view(), b.view()], scales, of, out_scale);
+            let wanted = naive::int8_pairs([a.view(), b.view()], operands, of, result);
             let run = |first: Option<&[i8]>| {
                 let mut output = if first.is_some() { vec![5; x.len()] } else { x.to_vec() };
                 pairs.run((first, b_bytes), &mut output, &limits).unwrap();
@@ -252,7 +289,7 @@ mod tests {
             prop_assert_eq!(&pooled[0], &alone);
             prop_assert_eq!(run(None), alone);
 
-            let wanted = naive::int8_pairs([a.view(), gates.view()], scales, of, out_scale);
+            let wanted = naive::int8_pairs([a.view(), gates.view()], operands, of, result);
             let run = |first: Option<&[i8]>| {
                 let mut output = if first.is_some() { vec![5; x.len()] } else { x.to_vec() };
                 let mut scratch = vec![f32::NAN; BytePairs::scratch_len(channels)];
@@ -286,10 +323,11 @@ mod tests {
     #[test]
     fn elements_are_added_to_numbers() {
         let elements = bytes(40_000, 5);
-        let wanted: Vec<f32> = elements.iter().map(|&q| 0.5 + f32::from(q) * 0.3).collect();
+        let how = Quantization { scale: 0.3, zero_point: -9, range: [-128, 127] };
+        let wanted: Vec<f32> = elements.iter().map(|&q| 0.5 + (f32::from(q) + 9.0) * 0.3).collect();
         let (alone, pooled) = on_threads(&[3], || {
             let mut numbers = vec![0.5; elements.len()];
-            add_bytes(&mut numbers, (&elements, 0.3), &Limits::default()).unwrap();
+            add_bytes(&mut numbers, (&elements, how), &Limits::default()).unwrap();
             numbers
         });
         assert_eq!(alone, wanted);
@@ -298,19 +336,15 @@ mod tests {
 
     #[test]
     fn nothing_is_computed_of_nothing() {
-        let pairs =
-            BytePairs { operation: PairOperation::Sum, bounds: [0.0, 1.0], scales: [1.0; 2], out_scale: 1.0 };
+        let (operation, operands) = (PairOperation::Sum, [whole(1.0); 2]);
+        let pairs = BytePairs { operation, bounds: [0.0, 1.0], operands, output: whole(1.0) };
         assert!(pairs.run_by_channel((None, &[]), 0, &mut [], &mut [], &Limits::default()).is_ok());
     }
 
     #[test]
     fn outputs_must_consist_of_whole_samples() {
-        let pairs = BytePairs {
-            operation: PairOperation::Sum,
-            bounds: [-9.0, 9.0],
-            scales: [1.0; 2],
-            out_scale: 1.0,
-        };
+        let (operation, operands) = (PairOperation::Sum, [whole(1.0); 2]);
+        let pairs = BytePairs { operation, bounds: [-9.0, 9.0], operands, output: whole(1.0) };
         let run = |of_second: usize, channels: usize, len: usize| {
             let (second, mut output, mut scratch) = (vec![1; of_second], vec![2; len], vec![0.0; 1024]);
             pairs
@@ -327,9 +361,9 @@ mod tests {
 
     #[test]
     fn sums_of_opposite_infinities_are_zero() {
-        let scales = [3e37; 2];
+        let (operation, operands) = (PairOperation::Sum, [whole(3e37); 2]);
         let bounds = [f32::NEG_INFINITY, f32::INFINITY];
-        let pairs = BytePairs { operation: PairOperation::Sum, bounds, scales, out_scale: 1.0 };
+        let pairs = BytePairs { operation, bounds, operands, output: whole(1.0) };
         let mut output = [100i8, 1, -100];
         pairs.run((None, &[-100, 1, -100]), &mut output, &Limits::default()).unwrap();
         assert_eq!(output, [0, 127, -127]);

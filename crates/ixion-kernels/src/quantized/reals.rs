@@ -160,19 +160,6 @@ pub(super) mod x86 {
         }
     }
 
-    /// The lowest byte of each nearest integer plus `zero`.
-    ///
-    /// # Safety
-    /// As [`Reals::to_bytes`].
-    #[inline(always)]
-    unsafe fn lowest_bytes(x: __m256, zero: i32) -> __m256i {
-        // SAFETY: as above.
-        unsafe {
-            let bits = _mm256_castps_si256(_mm256_add_ps(x, _mm256_set1_ps(ROUNDING)));
-            _mm256_and_si256(_mm256_add_epi32(bits, _mm256_set1_epi32(zero)), _mm256_set1_epi32(0xff))
-        }
-    }
-
     impl Reals for Avx2 {
         type Starts = [__m256i; 2];
 
@@ -252,9 +239,12 @@ pub(super) mod x86 {
         unsafe fn to_bytes(self, zero: i32, to: *mut u8) {
             // SAFETY: as above.
             unsafe {
-                let [a, b] = [lowest_bytes(self.0[0], zero), lowest_bytes(self.0[1], zero)];
-                let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(a, b));
-                let [a, b] = [_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words)];
+                // Small integers fit 16 bits.
+                let words = _mm256_packs_epi32(_mm256_cvtps_epi32(self.0[0]), _mm256_cvtps_epi32(self.0[1]));
+                let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(words);
+                let words = _mm256_add_epi16(words, _mm256_set1_epi16(zero as i16));
+                let bytes = _mm256_and_si256(words, _mm256_set1_epi16(0xff));
+                let [a, b] = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
                 _mm_storeu_si128(to.cast(), _mm_packus_epi16(a, b));
             }
         }

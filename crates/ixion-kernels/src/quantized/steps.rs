@@ -6,8 +6,8 @@
 //!
 //! The fours of a panel are therefore sorted by what factors they allow. When some rows are multiplied, the range of their factors
 //! is known, and becomes small by subtracting the smallest one, which changes a sum by a multiple of its weights' sum: what
-//! follows a rectifier is at most 127 then if it is signed. Fours whose pairs may not fit are multiplied in two steps, one for
-//! the first weight of each pair and one for the second, which takes twice as long.
+//! follows a rectifier is at most 127 then if it is signed. Fours whose pairs may not fit are multiplied as 16-bit
+//! integers, which takes a third longer than bytes.
 
 use super::sizes::{PANEL, QUAD};
 
@@ -78,26 +78,27 @@ impl Order {
     pub(super) fn steps(&self, panel: usize, range: FactorRange) -> Steps<'_> {
         let fitting = (1..CLASSES).take_while(|&class| i32::from(range.largest) <= largest(class)).count();
         let quads = &self.quads[panel * self.count..][..self.count];
-        let (whole, halved) = quads.split_at(self.ends[panel][fitting].into());
+        let (whole, wide) = quads.split_at(self.ends[panel][fitting].into());
         let starts = self.sums[panel].map(|sum| sum.wrapping_mul(range.subtracted.into()));
-        Steps { whole, halved, starts }
+        Steps { whole, wide, starts }
     }
 }
 
 /// How the fours of a panel are multiplied.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only AVX2 needs steps"))]
 pub(super) struct Steps<'a> {
     /// Those whose pairs fit.
     pub(super) whole: &'a [u16],
-    /// Those whose pairs might not fit, which take two steps.
-    pub(super) halved: &'a [u16],
+    /// Those whose pairs might not fit, which are multiplied as [words](FactorRange::words).
+    pub(super) wide: &'a [u16],
     /// What the sums of the columns start with: the products of what was subtracted from all factors.
     pub(super) starts: [i32; PANEL],
 }
 
 impl Steps<'_> {
     /// For vectors that need no steps.
-    pub(super) const NONE: Self = Self { whole: &[], halved: &[], starts: [0; PANEL] };
+    pub(super) const NONE: Self = Self { whole: &[], wide: &[], starts: [0; PANEL] };
 }
 
 /// The range of some factors.
@@ -136,6 +137,24 @@ impl FactorRange {
         }
         Self { subtracted: smallest, largest: largest.saturating_sub(smallest) }
     }
+
+    /// Writes factors of this range as 16-bit integers, if pairs of their products may not fit: the first and the third factor of
+    /// all fours, and then the second and the fourth. Otherwise, `to` stays as it is.
+    #[inline(always)]
+    pub(super) fn words(self, factors: &[u8], to: &mut Vec<u32>) {
+        /// The even ones of four bytes.
+        const EVEN: u32 = 0x00ff_00ff;
+        if i32::from(self.largest) <= largest(CLASSES - 1) {
+            return;
+        }
+        let (fours, _) = factors.as_chunks::<QUAD>();
+        to.resize(to.len().max(2 * fours.len()), 0);
+        let (even, odd) = to.split_at_mut(fours.len());
+        for ((&four, even), odd) in fours.iter().zip(even).zip(odd) {
+            let four = u32::from_le_bytes(four);
+            (*even, *odd) = ((four & EVEN).to_le(), (four >> 8 & EVEN).to_le());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +180,7 @@ mod tests {
             let order = Order::new(&weights, 2, 12);
             for (panel, weights) in weights.chunks_exact(12 * QUAD * PANEL).enumerate() {
                 let steps = order.steps(panel, range);
-                let mut seen: Vec<u16> = steps.whole.iter().chain(steps.halved).copied().collect();
+                let mut seen: Vec<u16> = steps.whole.iter().chain(steps.wide).copied().collect();
                 seen.sort_unstable();
                 prop_assert_eq!(seen, (0..12).collect::<Vec<u16>>());
                 let fits = |quad: &u16| {
@@ -172,7 +191,7 @@ mod tests {
                     })
                 };
                 prop_assert!(steps.whole.iter().all(fits));
-                prop_assert!(range.largest > 127 || steps.halved.is_empty());
+                prop_assert!(range.largest > 127 || steps.wide.is_empty());
                 for (column, start) in steps.starts.into_iter().enumerate() {
                     let of_column = weights.chunks_exact(QUAD).skip(column).step_by(PANEL).flatten();
                     let sum: i32 = of_column.map(|&weight| i32::from(weight)).sum();
@@ -189,9 +208,20 @@ mod tests {
     #[test]
     fn small_weights_need_no_steps() {
         let range = FactorRange::ANY;
-        for (weight, halved) in [(64, 0), (-64, 0), (65, 2), (-65, 2), (-128, 2)] {
+        for (weight, wide) in [(64, 0), (-64, 0), (65, 2), (-65, 2), (-128, 2)] {
             let order = Order::new(&[weight; 2 * QUAD * PANEL], 1, 2);
-            assert_eq!(order.steps(0, range).halved.len(), halved, "{weight}");
+            assert_eq!(order.steps(0, range).wide.len(), wide, "{weight}");
         }
+    }
+
+    #[test]
+    fn factors_become_words_if_their_pairs_may_not_fit() {
+        let mut words = Vec::new();
+        FactorRange::of(&[127, 0, 1, 2]).words(&[127, 0, 1, 2], &mut words);
+        assert!(words.is_empty());
+        let factors = [1, 2, 3, 255, 5, 6, 128, 8];
+        FactorRange::of(&factors).words(&factors, &mut words);
+        let words: Vec<[u8; QUAD]> = words.into_iter().map(u32::to_ne_bytes).collect();
+        assert_eq!(words, [[1, 0, 3, 0], [5, 0, 128, 0], [2, 0, 255, 0], [6, 0, 8, 0]]);
     }
 }

@@ -2,15 +2,18 @@
 
 use super::Cut;
 use crate::parallel::for_each_chunk;
-use crate::quantization::quantize_by_adding;
+use crate::quantization::Quantization;
 use crate::widest;
 use ixion_tensor::{LimitError, Limits};
 
 /// Places whose elements are quantised at a time.
 const PLACES: usize = 256;
 
-/// The number of channels of a block for which there is a kernel.
-const BLOCK: usize = 16;
+/// The numbers of channels of a block for which there is a kernel.
+const BLOCKS: [usize; 2] = [8, 16];
+
+/// The side of a square of elements that fits in registers.
+const SQUARE: usize = 16;
 
 /// Quantises a tensor whose channels are the axis of the cut, and stores the channels of each place together, `outer` × `inner` ×
 /// `len`. Returns false, and does nothing, if there is no kernel for the blocks of the cut. The threads of the current pool share
@@ -24,12 +27,12 @@ const BLOCK: usize = 16;
 pub fn quantize_last(
     cut: Cut,
     source: &[f32],
-    scale: f32,
+    how: Quantization,
     target: &mut [i8],
     limits: &Limits,
 ) -> Result<bool, LimitError> {
     let Cut { len: channels, inner: places, block, .. } = cut;
-    if block.is_some_and(|block| block != BLOCK) {
+    if block.is_some_and(|block| !BLOCKS.contains(&block)) {
         return Ok(false);
     }
     let sample = channels * places;
@@ -40,8 +43,9 @@ pub fn quantize_last(
             limits.check_deadline()?;
             let first = start / channels.max(1);
             match block {
-                Some(_) => widest!(|| of_blocks(source, (channels, places), first, scale, output)),
-                None => widest!(|| of_planes(source, (channels, places), first, scale, output)),
+                Some(8) => widest!(|| of_blocks::<8>(source, (channels, places), first, how, output)),
+                Some(_) => widest!(|| of_blocks::<16>(source, (channels, places), first, how, output)),
+                None => widest!(|| of_planes(source, (channels, places), first, how, output)),
             }
             Ok::<(), LimitError>(())
         })?;
@@ -55,33 +59,38 @@ fn of_planes(
     source: &[f32],
     (channels, places): (usize, usize),
     first: usize,
-    scale: f32,
+    how: Quantization,
     output: &mut [i8],
 ) {
     let (len, mut line) = (output.len() / channels.max(1), [0i8; PLACES]);
     for channel in 0..channels {
         let plane = &source[channel * places + first..][..len];
-        line.iter_mut().zip(plane).for_each(|(q, &x)| *q = quantize_by_adding(x, scale));
+        line.iter_mut().zip(plane).for_each(|(q, &x)| *q = how.store(x));
         let output = output.chunks_exact_mut(channels).zip(&line);
         output.for_each(|(place, &q)| place[channel] = q);
     }
 }
 
-/// Quantises some places of blocks of channels, from `first` on.
+/// Quantises some places of blocks of B channels, from `first` on.
 #[inline(always)]
-fn of_blocks(
+fn of_blocks<const B: usize>(
     source: &[f32],
     (channels, places): (usize, usize),
     first: usize,
-    scale: f32,
+    how: Quantization,
     output: &mut [i8],
 ) {
     for (place, output) in output.chunks_exact_mut(channels.max(1)).enumerate() {
-        for (block, output) in output.chunks_mut(BLOCK).enumerate() {
-            let from = &source[(block * places + first + place) * BLOCK..][..BLOCK];
-            let mut line = [0i8; BLOCK];
-            line.iter_mut().zip(from).for_each(|(q, &x)| *q = quantize_by_adding(x, scale));
-            output.copy_from_slice(&line[..output.len()]);
+        for (block, output) in output.chunks_mut(B).enumerate() {
+            let from = &source[(block * places + first + place) * B..][..B];
+            let mut line = [0i8; B];
+            line.iter_mut().zip(from).for_each(|(q, &x)| *q = how.store(x));
+            // Copies of whole blocks need no loop.
+            if let Ok(output) = <&mut [i8; B]>::try_from(&mut *output) {
+                *output = line;
+            } else {
+                output.copy_from_slice(&line[..output.len()]);
+            }
         }
     }
 }
@@ -103,7 +112,7 @@ pub fn to_planes(cut: Cut, source: &[f32], target: &mut [f32], limits: &Limits) 
     }
     let (source, target) = (&source[..outer * sample], &mut target[..outer * sample]);
     for (source, target) in source.chunks_exact(sample).zip(target.chunks_exact_mut(sample)) {
-        for_each_chunk(target, BLOCK * places, &|start, planes: &mut [f32]| {
+        for_each_chunk(target, SQUARE * places, &|start, planes: &mut [f32]| {
             limits.check_deadline()?;
             widest!(|| planes_of(source, (channels, places), start / places, planes));
             Ok::<(), LimitError>(())
@@ -116,9 +125,9 @@ pub fn to_planes(cut: Cut, source: &[f32], target: &mut [f32], limits: &Limits) 
 #[inline(always)]
 fn planes_of(source: &[f32], (channels, places): (usize, usize), first: usize, planes: &mut [f32]) {
     let count = planes.len() / places.max(1);
-    let mut square = [[0.0f32; BLOCK]; BLOCK];
-    for start in (0..places).step_by(BLOCK) {
-        let width = BLOCK.min(places - start);
+    let mut square = [[0.0f32; SQUARE]; SQUARE];
+    for start in (0..places).step_by(SQUARE) {
+        let width = SQUARE.min(places - start);
         for (place, row) in square.iter_mut().enumerate().take(width) {
             row[..count].copy_from_slice(&source[(start + place) * channels + first..][..count]);
         }
@@ -136,21 +145,28 @@ mod tests {
     use crate::parallel::tests::on_threads;
     use proptest::prelude::*;
 
+    const WHOLE: Quantization = Quantization { scale: 1.0, zero_point: 0, range: [-127, 127] };
+
     proptest! {
         #[test]
         fn channels_become_innermost(
             outer in 0usize..3, len in prop_oneof![1usize..6, 14usize..40], inner in 1usize..600,
-            block in prop_oneof![Just(None), Just(Some(16))], scale in 1e-3f32..10.0,
+            block in prop_oneof![Just(None), Just(Some(8)), Just(Some(16))], scale in 1e-3f32..10.0,
+            zero_point in prop::option::of(any::<i8>()),
         ) {
+            let how = match zero_point {
+                Some(zero_point) => Quantization { scale, zero_point: zero_point.into(), range: [-128, 127] },
+                None => Quantization { scale, ..WHOLE },
+            };
             let from = Cut { outer, len, inner, block };
             let to = Cut { block: Some(len), ..from };
             let source: Vec<f32> = (0..from.stored()).map(|at| (at * 37 % 1001) as f32 * 0.03 - 15.0).collect();
             let limits = Limits::default();
             let mut wanted = vec![1i8; to.stored()];
-            reformat((from, &source), (to, &mut wanted), 0, &limits, |x| i8::store(x, scale)).unwrap();
+            reformat((from, &source), (to, &mut wanted), 0, &limits, |x| i8::store_as(x, &how)).unwrap();
             let (alone, pooled) = on_threads(&[3], || {
                 let mut found = vec![1i8; to.stored()];
-                assert!(quantize_last(from, &source, scale, &mut found, &limits).unwrap());
+                assert!(quantize_last(from, &source, how, &mut found, &limits).unwrap());
                 found
             });
             prop_assert_eq!(&alone, &wanted);
@@ -177,9 +193,9 @@ mod tests {
 
     #[test]
     fn other_blocks_are_left_to_others() {
-        let cut = Cut { outer: 1, len: 8, inner: 2, block: Some(8) };
+        let cut = Cut { outer: 1, len: 8, inner: 2, block: Some(4) };
         let mut target = [5i8; 16];
-        assert!(!quantize_last(cut, &[1.0; 16], 1.0, &mut target, &Limits::default()).unwrap());
+        assert!(!quantize_last(cut, &[1.0; 16], WHOLE, &mut target, &Limits::default()).unwrap());
         assert_eq!(target, [5; 16]);
     }
 
@@ -187,6 +203,6 @@ mod tests {
     #[should_panic(expected = "out of range")]
     fn targets_must_be_long_enough() {
         let cut = Cut { outer: 2, len: 2, inner: 2, block: None };
-        let _ = quantize_last(cut, &[1.0; 8], 1.0, &mut [0; 7], &Limits::default());
+        let _ = quantize_last(cut, &[1.0; 8], WHOLE, &mut [0; 7], &Limits::default());
     }
 }

@@ -90,6 +90,10 @@ macro_rules! activations {
                     true
                 }
 
+                fn takes_zero_points(&self) -> bool {
+                    true
+                }
+
                 fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
                     pointwise::supports(position, formats)
                 }

@@ -214,6 +214,10 @@ impl CpuLayer for Expression {
         self.expr.is_pointwise()
     }
 
+    fn takes_zero_points(&self) -> bool {
+        true
+    }
+
     /// Supports plain tensors of any type, and blocked `f32` tensors that all have the same layout, because these can be
     /// broadcast in the order in which they are stored; also quantised tensors, for some expressions.
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {

@@ -2,13 +2,13 @@
 
 use super::Conv;
 use crate::layout::padding::PaddingMode;
-use crate::op::{ForwardContext, Layer, LayerError, Result, TensorFormat, TensorMeta};
+use crate::op::{ForwardContext, Layer, LayerError, Result, Step, TensorFormat, TensorMeta};
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 use crate::support::int8;
 use crate::support::int8::{
-    Ending, byte_weights, bytes_last, depthwise_efficiency, product_efficiency, quantize_slice,
-    with_function, write_last,
+    Ending, byte_weights, bytes_last, depthwise_efficiency, finish, max_depth, product_efficiency,
+    quantization, quantize_slice, with_function, write_last,
 };
 use ixion_kernels::quantized::{
     Added, ByteConv, BytePanels, ByteWeights, Bytes, Finish, Outputs, PanelKind, add_bytes,
@@ -91,15 +91,20 @@ impl Conv {
         Ok(PanelKind::of(&self.blocked_shape(&[1, 1, 1, 1])?))
     }
 
-    /// Stores the scale of the input that the epilogue adds.
+    /// Stores the step of the input that the epilogue adds.
     ///
     /// # Errors
-    /// [`LayerError::Unsupported`] if that input is not as large as the output, or if the padding is not zeros.
+    /// [`LayerError::Unsupported`] if that input is not as large as the output, if the padding is not zeros, or if there are too
+    /// many products for the zero point.
     pub(super) fn configure_bytes(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         // A plan whose shapes are unknown until it runs may give the layer formats that it does not support.
         if self.padding_mode != PaddingMode::Zeros {
             let reason = "int8 with the channels last: padding that is not zeros";
             return Err(LayerError::Unsupported(reason.to_owned()));
+        }
+        let has_more = |kind: PanelKind| kind.depth() > max_depth(self.int8.input_zero_point());
+        if self.panel_kind().is_ok_and(has_more) {
+            return Err(too_deep());
         }
         self.bytes.function = None;
         let added = match Ending::of(self.epilogue.as_ref()) {
@@ -110,7 +115,7 @@ impl Conv {
             }
             _ => None,
         };
-        self.bytes.added_scale = added.and_then(TensorMeta::scale);
+        self.bytes.added_step = added.and_then(TensorMeta::step);
         match added.zip(outputs.first()) {
             Some((added, output)) if added.dims() != output.dims() => Err(too_small()),
             _ => Ok(()),
@@ -137,7 +142,7 @@ impl Conv {
             values.get(at).copied().unwrap_or(0)
         };
         let panels = BytePanels::new(PanelKind::of(&shape), weight).ok_or_else(too_deep)?;
-        self.bytes.weights = Some(byte_weights(panels, &steps));
+        self.bytes.weights = Some(byte_weights(panels, self.int8.input_zero_point(), &steps));
         Ok(())
     }
 
@@ -175,33 +180,34 @@ impl Conv {
     ) -> Result<()> {
         let missing = || LayerError::Unsupported("an int8 input without a scale".to_owned());
         let weights = self.bytes.weights.as_ref().ok_or_else(missing)?;
-        let scale = match output.dtype() {
-            DType::I8 => self.int8.output_scale().ok_or_else(missing)?,
-            _ => 1.0,
+        let step = match output.dtype() {
+            DType::I8 => self.int8.output_step().ok_or_else(missing)?,
+            _ => Step::from(1.0),
         };
         let (input, shape) = (bytes_last(&inputs[0])?, *output.shape());
-        let finish = Finish { inverse: 1.0 / scale, ..Finish::NONE };
+        let finish = finish(step);
         match (Ending::of(epilogue.as_deref()), epilogue) {
             (Some(Ending::Sum(None, bounds)), _) => {
                 let finish = Finish { bounds, ..finish };
                 run(conv, (&input, weights), &finish, output, context)
             }
             (Some(Ending::Sum(Some(position), bounds)), _) => {
-                let (values, scale) = self.added(inputs, position, output)?;
-                let added = Some(Added { values: Bytes::from(&*values), scale, zero_point: 0 });
+                let (values, Step { scale, zero_point }) = self.added(inputs, position, output)?;
+                let (values, zero_point) = (Bytes::from(&*values), zero_point.into());
+                let added = Some(Added { values, scale, zero_point });
                 run(conv, (&input, weights), &Finish { bounds, added, ..finish }, output, context)
             }
             (Some(Ending::FunctionAndSum(position)), _) => {
-                let (values, added_scale) = self.added(inputs, position, output)?;
+                let (values, added_step) = self.added(inputs, position, output)?;
                 let function = function.ok_or_else(missing)?;
                 with_function(function, inputs, &shape, &mut |function| {
                     let finish = Finish { function: Some(function), ..Finish::NONE };
                     let (last, limits) = context.scratch_and_limits::<f32>(output.num_elements())?;
                     let to = Outputs::F32(&mut *last);
                     conv.run(Bytes::from(&*input), weights, &finish, to, limits)?;
-                    add_bytes(last, (&values, added_scale), limits)?;
+                    add_bytes(last, (&values, quantization(added_step)), limits)?;
                     match output.dtype() {
-                        DType::I8 => write_last(output, |output| quantize_slice(last, scale, output, limits)),
+                        DType::I8 => write_last(output, |output| quantize_slice(last, step, output, limits)),
                         _ => write_planes(last, output, limits),
                     }
                 })
@@ -216,18 +222,18 @@ impl Conv {
         }
     }
 
-    /// The elements that are added to the output, and their scale.
+    /// The elements that are added to the output, and their step.
     fn added<'a>(
         &self,
         inputs: &[TensorView<'a>],
         position: usize,
         output: &TensorViewMut<'_>,
-    ) -> Result<(Cow<'a, [i8]>, f32)> {
+    ) -> Result<(Cow<'a, [i8]>, Step)> {
         let missing = || LayerError::Unsupported("int8: a tensor without a scale is added".to_owned());
-        let (added, scale) = inputs.get(position).zip(self.bytes.added_scale).ok_or_else(missing)?;
+        let (added, step) = inputs.get(position).zip(self.bytes.added_step).ok_or_else(missing)?;
         let values = bytes_last(added)?;
         match values.len() == output.num_elements() {
-            true => Ok((values, scale)),
+            true => Ok((values, step)),
             false => Err(too_small()),
         }
     }
@@ -272,9 +278,9 @@ fn too_deep() -> LayerError {
 
 #[cfg(test)]
 mod tests {
-    use crate::op::{CpuLayer, ForwardContext, Io, TensorFormat, TensorMeta};
+    use crate::op::{CpuLayer, ForwardContext, Io, Step, TensorFormat, TensorMeta};
+    use crate::support::int8::quantization;
     use crate::support::testing::{on_threads, operator, waves};
-    use ixion_kernels::reformat::Stored;
     use ixion_tensor::{DType, Format, Layout, Limits, Tensor, Workspace};
     use proptest::prelude::*;
 
@@ -315,26 +321,26 @@ mod tests {
         last
     }
 
-    /// Runs a layer whose tensors have these scales; those without are `f32` and row-major.
+    /// Runs a layer whose tensors have these steps; those without are `f32` and row-major.
     fn run(
         layer: &mut dyn CpuLayer,
-        inputs: &[(&Tensor, Option<f32>)],
-        scale: impl Into<Option<f32>>,
+        inputs: &[(&Tensor, Option<Step>)],
+        step: impl Into<Option<Step>>,
         format: Format,
     ) -> Tensor {
-        let scale = scale.into();
-        let meta = |shape: &[usize], scale: Option<f32>| {
-            let (dtype, format) = match scale {
+        let step = step.into();
+        let meta = |shape: &[usize], step: Option<Step>| {
+            let (dtype, format) = match step {
                 Some(_) => (DType::I8, format),
                 None => (DType::F32, Format::Plain),
             };
-            TensorMeta::new(dtype, shape.iter().copied()).with_format(format).with_scale(scale)
+            TensorMeta::new(dtype, shape.iter().copied()).with_format(format).with_step(step)
         };
-        let float = |(x, _): &(&Tensor, Option<f32>)| TensorMeta::new(DType::F32, x.shape().iter().copied());
+        let float = |(x, _): &(&Tensor, Option<Step>)| TensorMeta::new(DType::F32, x.shape().iter().copied());
         let real: Vec<TensorMeta> = inputs.iter().map(float).collect();
         let shape = layer.infer(&real).unwrap().remove(0).shape().unwrap();
-        let metas: Vec<TensorMeta> = inputs.iter().map(|(x, scale)| meta(x.shape(), *scale)).collect();
-        let wanted = meta(&shape, scale);
+        let metas: Vec<TensorMeta> = inputs.iter().map(|(x, step)| meta(x.shape(), *step)).collect();
+        let wanted = meta(&shape, step);
         layer.configure(&metas, std::slice::from_ref(&wanted)).unwrap();
         layer.initialize().unwrap();
         let layout = match wanted.format() {
@@ -365,6 +371,7 @@ mod tests {
                 Some("add(@1,silu(@0))"),
             ]),
             scales in [1e-3f32..0.1, 1e-2f32..1.0, 1e-2f32..1.0],
+            zero_points in prop_oneof![Just([0i8; 3]), any::<[i8; 3]>()],
         ) {
             let mut params = case.params.clone();
             params.extend(epilogue.map(|text| ("epilogue", text)));
@@ -374,30 +381,32 @@ mod tests {
             let input = whole(&case.input, seed);
             let adds = epilogue.is_some_and(|text| text.contains("@1"));
             let count = if adds { 2 } else { 1 };
-            let [scale, out_scale, added_scale] = scales;
+            let step = |at: usize| Step { scale: scales[at], zero_point: zero_points[at] };
+            let [step, out_step, added_step] = [0, 1, 2].map(step);
             let plain = operator("nn.Conv2d", &case.params).with_attr("weight", float(&case.weight));
             let mut shape = plain.create(1).unwrap();
-            let shape = run(&mut *shape, &[(&input, Some(scale))], out_scale, Format::Plain);
+            let shape = run(&mut *shape, &[(&input, Some(step))], out_step, Format::Plain);
             let added = whole(shape.shape(), seed + 7);
-            let real: Vec<f32> = added.to_vec::<i8>().unwrap().into_iter().map(|q| q.load(added_scale)).collect();
+            let how = quantization(added_step);
+            let real: Vec<f32> = added.to_vec::<i8>().unwrap().into_iter().map(|q| how.load(q)).collect();
             let real = Tensor::from_vec(real, added.shape()).unwrap();
-            let mut inputs = vec![(&input, Some(scale)), (&real, None)];
+            let mut inputs = vec![(&input, Some(step)), (&real, None)];
             inputs.truncate(count);
-            let wanted = run(&mut *conv.create(count).unwrap(), &inputs, out_scale, Format::Plain);
-            let wanted_floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<f32>, Format::Plain);
+            let wanted = run(&mut *conv.create(count).unwrap(), &inputs, out_step, Format::Plain);
+            let wanted_floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<Step>, Format::Plain);
             let (input, added) = (last(&input), last(&added));
-            let mut inputs = vec![(&input, Some(scale)), (&added, Some(added_scale))];
+            let mut inputs = vec![(&input, Some(step)), (&added, Some(added_step))];
             inputs.truncate(count);
             let format = TensorFormat::quantized().channels_last();
             let mut layer = conv.create(count).unwrap();
             prop_assert!((0..=count).all(|at| layer.supports(at, &[format; 3][..=at])));
-            let found = run(&mut *layer, &inputs, out_scale, Format::ChannelsLast);
+            let found = run(&mut *layer, &inputs, out_step, Format::ChannelsLast);
             prop_assert_eq!(found.to_vec::<i8>().unwrap(), wanted.to_vec::<i8>().unwrap());
 
             let float = TensorFormat::plain(DType::F32);
             let formats = [&[format; 2][..count], &[float]].concat();
             prop_assert!(layer.supports(count, &formats));
-            let floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<f32>, Format::ChannelsLast);
+            let floats = run(&mut *conv.create(count).unwrap(), &inputs, None::<Step>, Format::ChannelsLast);
             let comparison = floats.allclose(&wanted_floats, 1e-5, 1e-6, false).unwrap();
             prop_assert!(comparison.holds(), "{comparison}");
 
@@ -406,7 +415,7 @@ mod tests {
                 let mut again = conv.create(count).unwrap();
                 again.deserialize(&bytes).unwrap();
                 again.initialize().unwrap();
-                run(&mut *again, &inputs, out_scale, Format::ChannelsLast)
+                run(&mut *again, &inputs, out_step, Format::ChannelsLast)
             });
             prop_assert_eq!(&alone, &found);
             prop_assert_eq!(&pooled[0], &found);

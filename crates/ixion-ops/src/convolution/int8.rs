@@ -59,7 +59,7 @@ impl Conv {
         let prepare = |shape: &Shape| self.prepared_int8(shape, limits);
         let result = int8_conv.of(*inputs[0].shape(), prepare).and_then(|PreparedInt8 { conv, border }| {
             limits.check_tensor("the samples of an int8 convolution", conv.held_bytes())?;
-            let mut input = int8::read(&inputs[0], limits)?;
+            let mut input = int8::read(&inputs[0], self.int8.input_zero_point(), limits)?;
             let [sample, out_sample] = conv.sample();
             if let Some(border) = border {
                 input = padded(border, &input, sample, limits)?;

@@ -1,8 +1,9 @@
 //! Conversion of tensor formats: the operator that the engine inserts between layers whose formats differ.
 
 use crate::op::{
-    Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, View,
+    Cost, CpuLayer, ForwardContext, Io, Layer, LayerError, Result, Step, TensorFormat, TensorMeta, View,
 };
+use crate::support::int8::quantization;
 use half::{bf16, f16};
 use ixion_kernels::reformat::{Cut, Stored, quantize_last, rearrange, reformat};
 use ixion_tensor::{Bits, DType, Format, Layout, MAX_RANK, Shape, TensorView, TensorViewMut, with_bits};
@@ -10,24 +11,30 @@ use smallvec::SmallVec;
 
 /// Converts a tensor to another format: another element type, a plain, blocked or channels-last layout, quantised or not.
 ///
-/// No file contains this operator. Conversions between types round to the nearest value. Quantised values are int8, from -127
-/// to 127 times a scale: symmetric quantisation, as in TensorRT and in PyTorch's `torch.qint8` weights.
+/// No file contains this operator. Conversions between types round to the nearest value. Quantised values are int8: with the
+/// zero point 0, from -127 to 127 times a scale, which is symmetric quantisation, as in TensorRT and in PyTorch's `torch.qint8`
+/// weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reformat {
     to: TensorFormat,
-    /// The scale of the input, if it is quantised.
-    from_scale: Option<f32>,
-    /// The scale of the output, if it is quantised.
-    to_scale: Option<f32>,
+    /// The step of the input, if it is quantised.
+    from_step: Option<Step>,
+    /// The step of the output, if it is quantised.
+    to_step: Option<Step>,
 }
 
 impl Reformat {
     /// The operator type that graphs show.
     pub const TYPE: &'static str = "ixion.Reformat";
 
-    /// A layer that converts to this format; the scales are those of a quantised input and output.
+    /// A layer that converts to this format; the scales are those of a quantised input and output with the zero point 0.
     pub fn new(to: TensorFormat, from_scale: Option<f32>, to_scale: Option<f32>) -> Self {
-        Self { to, from_scale, to_scale }
+        Self::between(to, [from_scale, to_scale].map(|scale| scale.map(Step::from)))
+    }
+
+    /// A layer that converts to this format; the steps are those of a quantised input and output.
+    pub fn between(to: TensorFormat, [from_step, to_step]: [Option<Step>; 2]) -> Self {
+        Self { to, from_step, to_step }
     }
 
     /// Returns true if the output is blocked.
@@ -37,35 +44,34 @@ impl Reformat {
 
     /// The scales of input and output, if these are quantised.
     pub fn scales(&self) -> [Option<f32>; 2] {
-        [self.from_scale, self.to_scale]
+        [self.from_step, self.to_step].map(|step| step.map(|step| step.scale))
     }
 }
 
 /// Returns true if values of this type can be converted.
-fn is_convertible(dtype: DType, scale: Option<f32>) -> bool {
-    matches!((dtype, scale), (DType::F32 | DType::F16 | DType::Bf16, None) | (DType::I8, Some(_)))
+fn is_convertible(dtype: DType, step: Option<Step>) -> bool {
+    matches!((dtype, step), (DType::F32 | DType::F16 | DType::Bf16, None) | (DType::I8, Some(_)))
 }
 
 impl Layer for Reformat {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
         let input = &inputs[0];
         // Shape rules see a float type for tensors that the engine quantised.
-        let from = if self.from_scale.is_some() { DType::I8 } else { input.dtype() };
-        let changes = from != self.to.dtype || self.from_scale != self.to_scale;
-        if changes && !(is_convertible(from, self.from_scale) && is_convertible(self.to.dtype, self.to_scale))
-        {
+        let from = if self.from_step.is_some() { DType::I8 } else { input.dtype() };
+        let changes = from != self.to.dtype || self.from_step != self.to_step;
+        if changes && !(is_convertible(from, self.from_step) && is_convertible(self.to.dtype, self.to_step)) {
             return Err(LayerError::dtype(
                 "the input",
                 format!("a type that can be converted to {}", self.to),
                 input.dtype(),
             ));
         }
-        Ok(vec![input.with_dtype(self.to.dtype).with_format(self.to.format).with_scale(self.to_scale)])
+        Ok(vec![input.with_dtype(self.to.dtype).with_format(self.to.format).with_step(self.to_step)])
     }
 
     /// A view, if elements are stored in the same order in both formats, as those of N×C×1×1 are for any order of axes.
     fn view_of(&self, _: usize, inputs: &[(DType, Layout)], shape: &Shape) -> Result<Option<View>> {
-        let is_kept = |dtype: DType| dtype == self.to.dtype && self.from_scale == self.to_scale;
+        let is_kept = |dtype: DType| dtype == self.to.dtype && self.from_step == self.to_step;
         let wanted = match self.to.format {
             Format::Plain => Layout::contiguous(*shape),
             Format::ChannelsLast => Layout::channels_last(*shape),
@@ -87,6 +93,10 @@ impl CpuLayer for Reformat {
         let is_known =
             formats.get(position).is_some_and(|it| it.format != Format::ChannelsLast || it.is_quantized);
         is_known && (position == 0 || formats.get(position) == Some(&self.to))
+    }
+
+    fn takes_zero_points(&self) -> bool {
+        true
     }
 
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
@@ -111,13 +121,13 @@ impl Reformat {
         context: &ForwardContext<'_>,
     ) -> Result<()> {
         if [input.layout(), output.layout()].iter().all(|layout| layout.is_contiguous())
-            && self.from_scale.is_none()
-            && self.to_scale.is_none()
+            && self.from_step.is_none()
+            && self.to_step.is_none()
         {
             return Ok(output.cast_from(input)?);
         }
         let cuts = Self::cuts(input.layout(), output.layout())?;
-        if input.dtype() == output.dtype() && self.from_scale == self.to_scale {
+        if input.dtype() == output.dtype() && self.from_step == self.to_step {
             return with_bits!(input.dtype(), B => Self::moved::<B>(cuts, input, output, context));
         }
         match input.dtype() {
@@ -199,15 +209,16 @@ impl Reformat {
         let source = input.with_layout(dense(input.layout()).ok_or_else(not_dense)?)?;
         let layout = dense(output.layout()).ok_or_else(not_dense)?;
         let mut target = output.reborrow().with_layout(layout)?;
-        let (from_scale, to_scale) = (self.from_scale.unwrap_or(1.0), self.to_scale.unwrap_or(1.0));
+        let [from_how, to_how] =
+            [self.from_step, self.to_step].map(|step| quantization(step.unwrap_or(Step::from(1.0))));
         if let (Some(block), DType::F32, DType::I8) = (to.block, T::DTYPE, U::DTYPE)
             && block == to.len
-            && quantize_last(from, source.slice()?, to_scale, target.slice()?, context.limits())?
+            && quantize_last(from, source.slice()?, to_how, target.slice()?, context.limits())?
         {
             return Ok(());
         }
-        let convert = |x: T| U::store(x.load(from_scale), to_scale);
-        let filler = U::store(0.0, to_scale);
+        let convert = |x: T| U::store_as(x.load_as(&from_how), &to_how);
+        let filler = U::store_as(0.0, &to_how);
         Ok(reformat((from, source.slice()?), (to, target.slice()?), filler, context.limits(), convert)?)
     }
 }
@@ -327,6 +338,21 @@ mod tests {
             assert_eq!(run(&mut Reformat::new(last, Some(0.25), Some(0.25)), &plain), there);
             let coarse = run(&mut Reformat::new(last, Some(0.25), Some(1.0)), &there);
             assert_eq!(coarse, run(&mut Reformat::new(quantized, Some(0.25), Some(1.0)), &plain));
+        }
+    }
+
+    #[test]
+    fn zero_points_are_added_and_subtracted() {
+        let x = Tensor::from_vec(vec![1.0f32, -0.26, 300.0, -300.0], &[1, 2, 2, 1]).unwrap();
+        let (float, quantized) = (TensorFormat::plain(DType::F32), TensorFormat::quantized());
+        let step = |scale, zero_point| Some(Step { scale, zero_point });
+        for to in [quantized, quantized.channels_last()] {
+            let whole = run(&mut Reformat::between(to, [None, step(0.25, -100)]), &x);
+            assert_eq!(whole.to_vec::<i8>().unwrap(), [-96, -101, 127, -128]);
+            let back = run(&mut Reformat::between(float, [step(0.25, -100), None]), &whole);
+            assert_eq!(back.to_vec::<f32>().unwrap(), [1.0, -0.25, 56.75, -7.0]);
+            let coarse = run(&mut Reformat::between(quantized, [step(0.25, -100), step(0.5, 3)]), &whole);
+            assert_eq!(coarse.to_vec::<i8>().unwrap(), [5, 3, 117, -11]);
         }
     }
 

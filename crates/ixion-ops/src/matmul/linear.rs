@@ -387,6 +387,10 @@ impl CpuLayer for Linear {
         }
     }
 
+    fn takes_zero_points(&self) -> bool {
+        true
+    }
+
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         if self.int8.configure(inputs, outputs) {
             self.bytes = PackedBytes::default();

@@ -6,6 +6,7 @@ pub use source::WeightSource;
 
 use super::Result;
 use ixion_tensor::{DType, Element, Tensor, TensorError};
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 // ANCHOR: lazy
@@ -93,6 +94,22 @@ impl RuntimeAttribute {
     /// As [`RuntimeAttribute::decode`].
     pub fn load(&self) -> Result<Tensor> {
         self.decoded.get().map_or_else(|| self.source.load(), |tensor| Ok(tensor.clone()))
+    }
+
+    /// Returns true if some of the elements can be loaded without reading the others.
+    pub(crate) fn has_parts(&self) -> bool {
+        !self.is_decoded() && self.source.has_parts()
+    }
+
+    /// Some of the elements in row-major order, as a vector, without keeping them in this weight.
+    ///
+    /// # Errors
+    /// As [`RuntimeAttribute::decode`]; an error if there are fewer elements.
+    pub(crate) fn load_part(&self, elements: Range<usize>) -> Result<Tensor> {
+        match self.decoded.get() {
+            Some(tensor) => source::part_of(tensor, elements),
+            None => self.source.load_part(elements),
+        }
     }
 
     /// The same weight in the initial state, with no elements in memory.
@@ -191,6 +208,29 @@ mod tests {
         weight.clear();
         assert!(!weight.is_decoded());
         assert_eq!(weight.to_vec::<f32>().unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn parts_are_those_of_the_whole_and_are_not_kept() {
+        let values: Vec<f32> = (0..6u8).map(f32::from).collect();
+        let in_file = ixion_pnnx::Attribute::from_f32s(vec![2, 3], &values).unwrap();
+        let in_file = RuntimeAttribute::from_file(in_file);
+        let tensor = Tensor::from_vec(values.clone(), &[2, 3]).unwrap();
+        let decoded = in_file.detached();
+        decoded.decode().unwrap();
+        assert!(in_file.has_parts() && !decoded.has_parts());
+        for weight in [in_file, decoded, RuntimeAttribute::from_tensor(tensor)] {
+            let was_decoded = weight.is_decoded();
+            for (start, end) in [(0, 6), (0, 0), (2, 5), (6, 6)] {
+                let part = weight.load_part(start..end).unwrap();
+                assert_eq!(part.to_vec::<f32>().unwrap(), values[start..end]);
+            }
+            assert!(weight.load_part(5..7).is_err() && weight.is_decoded() == was_decoded);
+        }
+        let bools = ixion_pnnx::Attribute::new(DType::Bool, vec![3], vec![0, 2, 1]).unwrap();
+        let bools = RuntimeAttribute::from_file(bools);
+        assert!(!bools.has_parts());
+        assert_eq!(bools.load_part(1..3).unwrap().to_vec::<bool>().unwrap(), [true, true]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct TensorFormat {
     pub dtype: DType,
     /// The memory format: plain, blocked or channels-last.
     pub format: Format,
-    /// Whether the elements are quantised, with the scale that is passed to
+    /// Whether the elements are quantised, with the [step](super::Step) that is passed to
     /// [`CpuLayer::configure`](super::CpuLayer::configure).
     pub is_quantized: bool,
     /// The device whose memory holds the tensor.
@@ -45,7 +45,7 @@ impl TensorFormat {
         Self { dtype, format: Format::Plain, is_quantized: false, device: Device::Cpu }
     }
 
-    /// Quantised int8 values from -127 to 127 in row-major order, in CPU memory.
+    /// Quantised int8 values in row-major order, in CPU memory.
     pub fn quantized() -> Self {
         Self { is_quantized: true, ..Self::plain(DType::I8) }
     }

@@ -234,6 +234,12 @@ pub trait CpuLayer: Layer + CloneCpuLayer {
         false
     }
 
+    /// Returns true if quantised tensors may have a [zero point](super::Step::zero_point) other than 0, wherever the layer supports
+    /// quantised ones at all. Default: false.
+    fn takes_zero_points(&self) -> bool {
+        false
+    }
+
     /// The tactics of this layer, the general one first. Default: [`Tactic::DEFAULT`] only.
     fn tactics(&self) -> Vec<Tactic> {
         one_tactic()

@@ -1,6 +1,7 @@
 //! Tensor metadata, known before the tensor exists: element type, dimensions, and sometimes values.
 
 use super::format::{Device, TensorFormat};
+use super::step::Step;
 use ixion_tensor::{DType, Dim, Format, Layout, Shape, TensorError, TensorView};
 use std::fmt;
 
@@ -16,7 +17,7 @@ pub struct TensorMeta {
     dims: Vec<Dim>,
     values: Option<Vec<Dim>>,
     format: Format,
-    scale: Option<f32>,
+    step: Option<Step>,
 }
 
 impl TensorMeta {
@@ -31,7 +32,7 @@ impl TensorMeta {
     }
 
     fn of_list(dtype: DType, dims: Vec<Dim>) -> Self {
-        Self { dtype, dims, values: None, format: Format::Plain, scale: None }
+        Self { dtype, dims, values: None, format: Format::Plain, step: None }
     }
 
     /// The metadata of an existing tensor. Values are recorded for i64 scalars and vectors of at most
@@ -80,10 +81,17 @@ impl TensorMeta {
         Self { format, ..self }
     }
 
-    /// The same metadata with the scale of a quantised tensor: the real value that the quantised value 1 represents.
+    /// The same metadata with the scale of a quantised tensor whose zero point is 0: the real value that the quantised value 1
+    /// represents.
     #[must_use]
     pub fn with_scale(self, scale: Option<f32>) -> Self {
-        Self { scale, ..self }
+        self.with_step(scale.map(Step::from))
+    }
+
+    /// The same metadata with the step of a quantised tensor.
+    #[must_use]
+    pub fn with_step(self, step: Option<Step>) -> Self {
+        Self { step, ..self }
     }
 
     /// The element type.
@@ -96,9 +104,16 @@ impl TensorMeta {
         self.format
     }
 
-    /// The scale of a quantised tensor: the real value that the quantised value 1 represents.
+    /// The scale of a quantised tensor: the distance between the real values that adjacent quantised values represent. A layer
+    /// that uses it alone is only given tensors whose zero point is 0, see
+    /// [`CpuLayer::takes_zero_points`](super::CpuLayer::takes_zero_points).
     pub fn scale(&self) -> Option<f32> {
-        self.scale
+        self.step.map(|step| step.scale)
+    }
+
+    /// The step of a quantised tensor.
+    pub fn step(&self) -> Option<Step> {
+        self.step
     }
 
     /// The element type and format, in CPU memory.
@@ -106,7 +121,7 @@ impl TensorMeta {
         TensorFormat {
             dtype: self.dtype,
             format: self.format,
-            is_quantized: self.scale.is_some(),
+            is_quantized: self.step.is_some(),
             device: Device::Cpu,
         }
     }

@@ -18,6 +18,7 @@ mod plugin;
 pub(crate) mod properties;
 mod reader;
 mod registry;
+mod step;
 mod watchdog;
 mod weight;
 
@@ -45,9 +46,10 @@ pub use properties::{Category, Elements, Form, Product, Properties, Quantized, S
 #[doc(hidden)]
 pub use reader::INPUT_KIND;
 pub use reader::{Field, FieldDefault, FieldValue, FromParameter, OperatorReader, State, Written};
-pub(crate) use reader::{NO_KEY, SEED_KEY};
+pub(crate) use reader::{NO_KEY, SEED_KEY, state};
 pub use registry::{Creator, DeviceLayer, FromOperator, Registry};
 pub(crate) use registry::{Entry, Overload};
+pub use step::Step;
 #[doc(hidden)]
 pub use watchdog::{Watchdog, timed_limits, unwatched, watched, with_deadline};
 pub use weight::Weight;

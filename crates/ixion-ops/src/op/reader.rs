@@ -340,17 +340,33 @@ impl Written {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State<T>(pub T);
 
-impl<T: Default> FieldValue for State<T> {
-    const KIND: &'static str = NO_KEY;
+/// Implements [`FieldValue`] for a type that is state of a layer as well, such as a cache: no key of the file sets it, and it
+/// starts with the default value. Generic parameters are declared in brackets before the type.
+macro_rules! state {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> $crate::op::FieldValue for $type {
+            const KIND: &'static str = $crate::op::NO_KEY;
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
+            fn read(
+                _: &mut $crate::op::OperatorReader<'_>,
+                _: &'static str,
+            ) -> $crate::op::Result<Option<Self>> {
+                Ok(Some(Self::default()))
+            }
 
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
+            fn written(&self) -> $crate::op::Written {
+                $crate::op::Written::Nothing
+            }
+        }
+    };
+    ($type:ty) => {
+        $crate::op::state! { [] $type }
+    };
 }
+
+pub(crate) use state;
+
+state! { [T: Default] State<T> }
 
 #[cfg(test)]
 pub(super) mod tests {

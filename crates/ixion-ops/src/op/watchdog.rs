@@ -389,6 +389,10 @@ impl CpuLayer for Watchdog {
         self.read().is_ok_and(|layer| layer.is_pointwise())
     }
 
+    fn takes_zero_points(&self) -> bool {
+        self.read().is_ok_and(|layer| layer.takes_zero_points())
+    }
+
     fn tactics(&self) -> Vec<Tactic> {
         self.read().map_or_else(|_| vec![Tactic::DEFAULT], |layer| layer.tactics())
     }

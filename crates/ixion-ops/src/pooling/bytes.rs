@@ -3,6 +3,7 @@
 use crate::op::{Result, TensorFormat};
 use crate::support::int8;
 use ixion_kernels::pool::{ByteReduction, PoolShape, pool_bytes};
+use ixion_kernels::quantization::Quantization;
 use ixion_tensor::{Limits, TensorView, TensorViewMut};
 
 /// Returns true if the tensor at a position may have its format: all are quantised, with the channels last.
@@ -10,13 +11,13 @@ pub(super) fn supports(axes: usize, position: usize, formats: &[TensorFormat]) -
     axes == 2 && formats.get(position) == Some(&TensorFormat::quantized().channels_last())
 }
 
-/// Pools a tensor with the scales of input and output.
+/// Pools a tensor, given how input and output are quantised.
 ///
 /// # Errors
 /// Fails if the deadline has passed.
 pub(super) fn compute(
     shape: &PoolShape,
-    how: (ByteReduction, [f32; 2]),
+    how: (ByteReduction, [Quantization; 2]),
     input: &TensorView<'_>,
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
@@ -29,7 +30,7 @@ pub(super) fn compute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{CpuLayer, ForwardContext, Io, TensorMeta};
+    use crate::op::{CpuLayer, ForwardContext, Io, Step, TensorMeta};
     use crate::support::testing::{operator, waves};
     use ixion_kernels::reformat::Stored;
     use ixion_tensor::{DType, Format, Layout, Tensor, Workspace};
@@ -44,14 +45,14 @@ mod tests {
         last
     }
 
-    fn run(layer: &mut dyn CpuLayer, input: &Tensor, scales: [f32; 2]) -> Tensor {
-        let meta = |shape: &[usize], scale| {
+    fn run(layer: &mut dyn CpuLayer, input: &Tensor, steps: [Step; 2]) -> Tensor {
+        let meta = |shape: &[usize], step| {
             let meta = TensorMeta::new(DType::I8, shape.iter().copied());
-            meta.with_format(Format::ChannelsLast).with_scale(Some(scale))
+            meta.with_format(Format::ChannelsLast).with_step(Some(step))
         };
         let float = TensorMeta::new(DType::F32, input.shape().iter().copied());
         let shape = layer.infer(&[float]).unwrap()[0].shape().unwrap();
-        layer.configure(&[meta(input.shape(), scales[0])], &[meta(&shape, scales[1])]).unwrap();
+        layer.configure(&[meta(input.shape(), steps[0])], &[meta(&shape, steps[1])]).unwrap();
         layer.initialize().unwrap();
         let mut output = Tensor::zeros_with_layout(DType::I8, Layout::channels_last(shape)).unwrap();
         let (mut workspace, limits) = (Workspace::new().unwrap(), Limits::default());
@@ -72,17 +73,23 @@ mod tests {
         ] {
             let x = waves(&[2, 5, 6, 7]).cast(DType::F32).unwrap();
             let x = quantized(&x, 0.25);
-            let real: Vec<f32> = x.to_vec::<i8>().unwrap().into_iter().map(|q| q.load(0.25)).collect();
-            let real = Tensor::from_vec(real, x.shape()).unwrap();
-            let wanted = operator(op_type, params).run_one(&[&real]).unwrap().to_vec::<f32>().unwrap();
             let mut layer = operator(op_type, params).create(1).unwrap();
             let last = TensorFormat::quantized().channels_last();
             assert!(layer.supports(0, &[last]) && layer.supports(1, &[last, last]), "{op_type}");
-            for scale in [0.25, 0.02, 0.5] {
-                let found = run(&mut *layer, &x, [0.25, scale]).to_vec::<i8>().unwrap();
-                for (found, wanted) in found.into_iter().zip(&wanted) {
-                    let off = (found.load(scale) - wanted.clamp(-127.0 * scale, 127.0 * scale)).abs();
-                    assert!(off <= 0.5001 * scale, "{op_type}: {} instead of {wanted}", found.load(scale));
+            let zero_points = [[0, 0], [0, -128], [-40, 0], [9, 20], [9, 9]];
+            let all = [0.25, 0.02, 0.5].into_iter().flat_map(|scale| zero_points.map(|zeros| (scale, zeros)));
+            for (scale, [zero_point, out_zero_point]) in all {
+                let step = Step { scale: 0.25, zero_point };
+                let out_step = Step { scale, zero_point: out_zero_point };
+                let [how, out_how] = [step, out_step].map(int8::quantization);
+                let real = x.to_vec::<i8>().unwrap().into_iter().map(|q| how.load(q)).collect::<Vec<f32>>();
+                let real = Tensor::from_vec(real, x.shape()).unwrap();
+                let wanted = operator(op_type, params).run_one(&[&real]).unwrap().to_vec::<f32>().unwrap();
+                let found = run(&mut *layer, &x, [step, out_step]).to_vec::<i8>().unwrap();
+                let [least, most] = out_step.range().map(|end| out_how.load(end));
+                for (found, wanted) in found.into_iter().map(|q| out_how.load(q)).zip(wanted) {
+                    let off = (found - wanted.clamp(least, most)).abs();
+                    assert!(off <= 0.5001 * scale, "{op_type}: {found} instead of {wanted}");
                 }
             }
         }

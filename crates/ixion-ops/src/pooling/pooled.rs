@@ -9,11 +9,13 @@ use crate::support::arguments::ParamOrInput;
 use crate::support::choices::{PerAxis, per_axis};
 use crate::support::float;
 use crate::support::float::with_real;
+use crate::support::int8::quantization;
 use crate::support::number;
 use crate::support::rules;
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::naive::Divisor;
 use ixion_kernels::pool::{self, ByteReduction, PoolShape};
+use ixion_kernels::quantization::Quantization;
 use ixion_kernels::window::Window;
 use ixion_tensor::{DType, Dim, Format, Limits, Shape, TensorView, TensorViewMut};
 use std::fmt;
@@ -131,13 +133,13 @@ pub struct Pooled<P> {
     /// The operator with its parameters.
     pub operator: P,
     prepared: Prepared,
-    /// The scales of input and output, if both are int8.
-    scales: Option<[f32; 2]>,
+    /// How input and output are quantised, if both are int8.
+    int8: Option<[Quantization; 2]>,
 }
 
 impl<P> From<P> for Pooled<P> {
     fn from(operator: P) -> Self {
-        Self { operator, prepared: Prepared::default(), scales: None }
+        Self { operator, prepared: Prepared::default(), int8: None }
     }
 }
 
@@ -197,8 +199,8 @@ impl<P: Pooling> Layer for Pooled<P> {
 impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {
         let operator = &self.operator;
-        let scales = self.scales.filter(|_| io.inputs[0].dtype() == DType::I8);
-        compute(&mut self.prepared, scales, &io.inputs[0], io.outputs, &mut io.context, &|shapes| {
+        let int8 = self.int8.filter(|_| io.inputs[0].dtype() == DType::I8);
+        compute(&mut self.prepared, int8, &io.inputs[0], io.outputs, &mut io.context, &|shapes| {
             prepare(operator, shapes)
         })
     }
@@ -215,9 +217,13 @@ impl<P: Pooling + 'static> CpuLayer for Pooled<P> {
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
-        let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
-        self.scales = scale(inputs).zip(scale(outputs)).map(<[f32; 2]>::from);
+        let how = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::step).map(quantization);
+        self.int8 = how(inputs).zip(how(outputs)).map(<[Quantization; 2]>::from);
         configure(self.operator.axes().get(), inputs)
+    }
+
+    fn takes_zero_points(&self) -> bool {
+        true
     }
 
     fn workspace(&self, inputs: &[TensorMeta], _: &[TensorMeta]) -> usize {
@@ -312,7 +318,7 @@ type Make<'a> = dyn Fn(&(Shape, Shape)) -> Result<(PoolShape, Reduction)> + 'a;
 /// Computes the outputs with the cached sizes, or those that `make` prepares for the shapes.
 fn compute(
     ready: &mut Prepared,
-    scales: Option<[f32; 2]>,
+    int8: Option<[Quantization; 2]>,
     input: &TensorView<'_>,
     outputs: &mut [TensorViewMut<'_>],
     context: &mut ForwardContext<'_>,
@@ -326,9 +332,9 @@ fn compute(
         return compute_blocked(ready, input, outputs, context, block, make);
     }
     let ready = ready.of((*input.shape(), *outputs[0].shape()), make)?;
-    if let Some(scales) = scales {
+    if let Some(ways) = int8 {
         let missing = || LayerError::Unsupported("int8 has only maxima, without indices, and means".into());
-        let how = (ready.1.of_bytes().ok_or_else(missing)?, scales);
+        let how = (ready.1.of_bytes().ok_or_else(missing)?, ways);
         return bytes::compute(&ready.0, how, input, &mut outputs[0], context.limits());
     }
     let (shape, reduction) = ready;

@@ -4,7 +4,7 @@ mod int8;
 
 use super::factors::{OfSlices, OfTensor, by_runs};
 use crate::op::{
-    CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, View, exactly,
+    CpuLayer, FromOperator, Io, Layer, LayerError, Result, Step, TensorFormat, TensorMeta, View, exactly,
 };
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::float;
@@ -151,10 +151,11 @@ impl FakeQuantize {
         OfTensor { scale: &self.scale, zero_point: &self.zero_point }
     }
 
-    /// The scale of int8 tensors that hold all results: those are whole multiples of it, from −127 to 127. For a range that
-    /// begins at −128, int8 has −127 instead. `None` if there are others, or if the graph computes the scale.
-    pub fn int8_scale(&self) -> Option<f32> {
-        self.int8_steps().map(|steps| steps.scale)
+    /// The step of int8 tensors that hold all results. Its zero point is 0 if those are whole multiples of the scale from −127 to
+    /// 127; for a range that begins at −128, int8 has −127 instead. `None` if there are more than 256 results, or if the graph
+    /// computes the scale or the zero point.
+    pub fn int8_step(&self) -> Option<Step> {
+        self.int8_steps().map(|steps| steps.step)
     }
 
     fn int8_steps(&self) -> Option<Int8Steps> {
@@ -184,11 +185,15 @@ impl Layer for FakeQuantize {
 
 impl CpuLayer for FakeQuantize {
     fn supports(&self, position: usize, formats: &[TensorFormat]) -> bool {
-        int8::supports(self.int8_scale().is_some(), position, formats)
+        int8::supports(self.int8_step().is_some(), position, formats)
+    }
+
+    fn takes_zero_points(&self) -> bool {
+        true
     }
 
     fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
-        int8::check(self.int8_scale(), inputs.iter().chain(outputs))
+        int8::check(self.int8_step(), inputs.iter().chain(outputs))
     }
 
     fn forward(&mut self, io: &mut Io<'_, '_>) -> Result<()> {

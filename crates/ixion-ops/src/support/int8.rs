@@ -1,8 +1,7 @@
 //! Convolutions and linear maps in int8.
 //!
-//! The engine passes a quantised input, int8 values q from −127 to 127 that represent q · scale, and requests an output that
-//! is quantised or `f32`. Weights are quantised too, with one scale for each output channel: its largest magnitude over 127.
-//! Then
+//! The engine passes a quantised input, int8 values q that represent q · scale, and requests an output that is quantised or
+//! `f32`. Weights are quantised too, with one scale for each output channel: its largest magnitude over 127. Then
 //!
 //! ```text
 //! y = (Σ input q · weight q + bias q) · (input scale · weight scale)
@@ -13,15 +12,18 @@
 //! a channel's products are negligible, in absolute terms or relative to its bias, its outputs are the bias. The epilogue is
 //! applied to this y, in `f32`. A quantised output is y times the reciprocal of its scale, rounded half to even and clamped to
 //! ±127: bit for bit the same as quantising an `f32` output.
+//!
+//! With another zero point than 0, `input q` is the difference from it; kernels that multiply bytes subtract a multiple of the
+//! weights' sum from the bias instead. A quantised output is offset by its zero point, and clamped to −128 to 127.
 
 mod efficiency;
 mod ending;
 mod last;
 pub(crate) mod pointwise;
+mod steps;
 
 use crate::op::{
-    FieldValue, LayerError, NO_KEY, OperatorReader, QuantizedWeight, RuntimeAttribute, TensorFormat,
-    TensorMeta, Weight, Written,
+    LayerError, QuantizedWeight, RuntimeAttribute, Step, TensorFormat, TensorMeta, Weight, state,
 };
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
@@ -29,32 +31,22 @@ pub(crate) use efficiency::{depthwise_efficiency, product_efficiency};
 pub(crate) use ending::{Ending, with_function};
 use ixion_kernels::elementwise::ApplyEpilogue;
 use ixion_kernels::parallel::for_each_chunk;
-use ixion_kernels::quantization::{ChannelStep, channel_scale, quantize_by_adding};
+use ixion_kernels::quantization::{ChannelStep, Quantization, channel_scale, quantize_by_adding};
 use ixion_kernels::quantized::{Outcome, Rows, centered};
-use ixion_kernels::reformat::Stored;
 use ixion_kernels::widest;
 use ixion_tensor::{DType, Format, Limits, Result, Tensor, TensorView, TensorViewMut};
-pub(crate) use last::{ByteState, PackedBytes, byte_weights, bytes_last, write_last};
+pub(crate) use last::{ByteState, PackedBytes, byte_weights, bytes_last, max_depth, write_last};
 pub(crate) use pointwise::Lookup;
 use std::borrow::Cow;
 use std::sync::Arc;
+use steps::Steps;
+pub(crate) use steps::{finish, quantization};
 
 /// A layer's state for int8. `W` holds the weights in the order in which they are multiplied. Clones share the weights.
 #[derive(Debug, Clone)]
 pub struct Int8<W> {
-    scales: Option<Scales>,
+    steps: Option<Steps>,
     weights: Option<Arc<Int8Weights<W>>>,
-}
-
-/// The scales that the engine chose.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Scales {
-    /// The scale of the input.
-    input: f32,
-    /// The scale of the output; `None` for an `f32` output.
-    output: Option<f32>,
-    /// Whether the channels of input and output are innermost.
-    is_last: bool,
 }
 
 /// Quantised weights, in the order in which they are multiplied.
@@ -66,21 +58,11 @@ pub(crate) struct Int8Weights<W> {
 
 impl<W> Default for Int8<W> {
     fn default() -> Self {
-        Self { scales: None, weights: None }
+        Self { steps: None, weights: None }
     }
 }
 
-impl<W: 'static> FieldValue for Int8<W> {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> std::result::Result<Option<Self>, LayerError> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { [W: 'static] Int8<W> }
 
 /// Returns true if the weights can be quantised: they are `f32` attributes with elements, not inputs.
 pub(crate) fn has_weights(weight: &Weight, bias: Option<&Weight>) -> bool {
@@ -103,22 +85,21 @@ pub(crate) fn takes(position: usize, formats: &[TensorFormat], inputs: usize) ->
 }
 
 impl<W> Int8<W> {
-    /// Stores the scales and the order of the channels. Weights that were quantised for others are dropped; then it returns
-    /// true.
+    /// Stores the steps and the order of the channels. Weights that were quantised for others are dropped; then it returns true.
     pub fn configure(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> bool {
-        let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
+        let step = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::step);
         let is_last = inputs.first().is_some_and(|input| input.format() == Format::ChannelsLast);
-        let scales = scale(inputs).map(|input| Scales { input, output: scale(outputs), is_last });
-        let is_new = scales != self.scales;
+        let steps = step(inputs).map(|input| Steps { input, output: step(outputs), is_last });
+        let is_new = steps != self.steps;
         if is_new {
-            *self = Self { scales, weights: None };
+            *self = Self { steps, weights: None };
         }
         is_new
     }
 
     /// Returns true if the layer runs in int8, on tensors whose channels are innermost.
     pub(crate) fn is_last(&self) -> bool {
-        self.scales.is_some_and(|scales| scales.is_last)
+        self.steps.is_some_and(|steps| steps.is_last)
     }
 
     /// The quantised weights O×… in the order of the file, and what converts the sums of each output channel. `None` if there
@@ -131,23 +112,33 @@ impl<W> Int8<W> {
         weight: &Weight,
         bias: Option<&Weight>,
     ) -> std::result::Result<Option<(Vec<i8>, Vec<ChannelStep>)>, LayerError> {
-        let Some(scales) = self.scales else { return Ok(None) };
-        let QuantizedRows { values, steps, .. } = QuantizedRows::new(scales.input, weight, bias)?;
+        let Some(Steps { input, .. }) = self.steps else { return Ok(None) };
+        let QuantizedRows { values, steps, .. } = QuantizedRows::new(input.scale, weight, bias)?;
         Ok(Some((values, steps)))
     }
 
     /// Returns true if the layer runs in int8. Otherwise int8 inputs are plain integers.
     pub fn is_selected(&self) -> bool {
-        self.scales.is_some()
+        self.steps.is_some()
+    }
+
+    /// The input value that represents 0.
+    pub(crate) fn input_zero_point(&self) -> i8 {
+        self.steps.map_or(0, |steps| steps.input.zero_point)
+    }
+
+    /// The step of the output; `None` for an `f32` output.
+    pub(crate) fn output_step(&self) -> Option<Step> {
+        self.steps.and_then(|steps| steps.output)
     }
 
     /// The scale of the output; `None` for an `f32` output.
     pub fn output_scale(&self) -> Option<f32> {
-        self.scales.and_then(|scales| scales.output)
+        self.output_step().map(|step| step.scale)
     }
 
     /// The operands for another device: quantised weights O×… in the order of the file, and for each output channel the bias
-    /// and the step of its sums. `None` if there are no scales.
+    /// and the step of its sums. Zero points are not among them. `None` if there are no scales.
     ///
     /// # Errors
     /// Returns an error if the weights cannot be read, or are not finite.
@@ -156,8 +147,10 @@ impl<W> Int8<W> {
         weight: &Weight,
         bias: Option<&Weight>,
     ) -> std::result::Result<Option<[Tensor; 3]>, LayerError> {
-        let (Some(scales), Weight::Attribute(attribute)) = (self.scales, weight) else { return Ok(None) };
-        let QuantizedRows { values, steps, .. } = QuantizedRows::new(scales.input, weight, bias)?;
+        let (Some(Steps { input, .. }), Weight::Attribute(attribute)) = (self.steps, weight) else {
+            return Ok(None);
+        };
+        let QuantizedRows { values, steps, .. } = QuantizedRows::new(input.scale, weight, bias)?;
         let (biases, scales): (Vec<f64>, Vec<f32>) = steps.iter().map(|step| (step.bias, step.scale)).unzip();
         Ok(Some([
             Tensor::from_vec(values, attribute.shape())?,
@@ -174,32 +167,24 @@ impl<W> Int8<W> {
         &self,
         weight: &Weight,
     ) -> std::result::Result<Option<QuantizedWeight>, LayerError> {
-        match (self.scales, weight) {
+        match (self.steps, weight) {
             (Some(_), Weight::Attribute(weight)) => quantized(weight).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// The state that a plan stores: the scales.
+    /// The state that a plan stores: the steps.
     pub(crate) fn stored(&self) -> Option<Vec<u8>> {
-        let Scales { input, output, is_last } = self.scales?;
-        let tag = if is_last { LAST_TAG } else { TAG };
-        let scales = [input, output.unwrap_or(0.0)].into_iter().flat_map(f32::to_le_bytes);
-        Some([tag].into_iter().chain(scales).collect())
+        self.steps.map(Steps::to_bytes)
     }
 
     /// Restores the state from the bytes of [`Int8::stored`]. Returns false for any other bytes.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> bool {
-        let &[tag @ (TAG | LAST_TAG), a, b, c, d, e, f, g, h] = bytes else { return false };
-        let [input, output] = [[a, b, c, d], [e, f, g, h]].map(f32::from_le_bytes);
-        let is_scale = |scale: f32| scale > 0.0 && scale.is_finite() && scale.recip().is_finite();
-        if !is_scale(input) || !(is_scale(output) || output == 0.0) {
-            return false;
+        let steps = Steps::from_bytes(bytes);
+        if steps.is_some() {
+            *self = Self { steps, weights: None };
         }
-        let output = Some(output).filter(|&output| output != 0.0);
-        let is_last = tag == LAST_TAG;
-        *self = Self { scales: Some(Scales { input, output, is_last }), weights: None };
-        true
+        steps.is_some()
     }
 
     /// Quantises the weights, if there are scales and it has not been done yet.
@@ -215,8 +200,8 @@ impl<W> Int8<W> {
         if self.weights.is_some() {
             return Ok(());
         }
-        let Some(scales) = self.scales else { return Ok(()) };
-        let QuantizedRows { values, steps, depth } = QuantizedRows::new(scales.input, weight, bias)?;
+        let Some(Steps { input, .. }) = self.steps else { return Ok(()) };
+        let QuantizedRows { values, steps, depth } = QuantizedRows::new(input.scale, weight, bias)?;
         let values: Vec<i16> = values.into_iter().map(i16::from).collect();
         let factors = order(Rows::new(&values, [steps.len(), depth]));
         self.weights = Some(Arc::new(Int8Weights { factors, steps }));
@@ -251,18 +236,14 @@ impl<W> Int8<W> {
         }
         let run = epilogue.map(|epilogue| epilogue.start(inputs, DType::F32, &shape)).transpose()?;
         let epilogue = run.as_ref().map(|run| run as &dyn ApplyEpilogue<f32>);
-        let scale = self.scales.and_then(|scales| scales.output).unwrap_or(1.0);
-        let real = Real { steps: &weights.steps, channels, first: 0, epilogue, scale };
+        let how = quantization(self.output_step().unwrap_or(Step::from(1.0)));
+        let real = Real { steps: &weights.steps, channels, first: 0, epilogue, output: how };
         match output.dtype() {
             DType::I8 => write::<i8>(output, |output| fill.fill(&weights.factors, real, output)),
             _ => write::<f32>(output, |output| fill.fill(&weights.factors, real, output)),
         }
     }
 }
-
-/// The first byte of the stored state, for channels in the order of the model and for innermost ones.
-const TAG: u8 = b'q';
-const LAST_TAG: u8 = b'l';
 
 /// Computes the sums of a layer, for outputs of either type.
 pub(crate) trait Fill<W> {
@@ -387,8 +368,8 @@ pub(crate) struct Real<'a> {
     /// The position of the first row in the whole output.
     first: usize,
     epilogue: Option<&'a dyn ApplyEpilogue<f32>>,
-    /// The scale of a quantised output.
-    scale: f32,
+    /// How a quantised output is quantised.
+    output: Quantization,
 }
 
 impl Real<'_> {
@@ -431,7 +412,7 @@ impl Outcome<i8> for Real<'_> {
             self.write(row, column + index * PIECE, sums, real)?;
             widest!(|| {
                 for (output, x) in outputs.iter_mut().zip(real) {
-                    *output = i8::store(*x, self.scale);
+                    *output = self.output.store(*x);
                 }
             });
         }
@@ -456,11 +437,11 @@ pub(crate) fn bytes<'a>(tensor: &TensorView<'a>) -> std::result::Result<Cow<'a, 
 /// Returns an error if the output is not int8, or the deadline has passed.
 pub(crate) fn quantize(
     values: &[f32],
-    scale: f32,
+    step: Step,
     output: &mut TensorViewMut<'_>,
     limits: &Limits,
 ) -> std::result::Result<(), LayerError> {
-    write::<i8>(output, |output| quantize_slice(values, scale, output, limits))
+    write::<i8>(output, |output| quantize_slice(values, step, output, limits))
 }
 
 /// As [`quantize`], for as many elements as there are values.
@@ -469,28 +450,33 @@ pub(crate) fn quantize(
 /// Returns an error if the deadline has passed.
 pub(crate) fn quantize_slice(
     values: &[f32],
-    scale: f32,
+    step: Step,
     output: &mut [i8],
     limits: &Limits,
 ) -> std::result::Result<(), LayerError> {
     const CHUNK: usize = 1 << 14;
+    let how = quantization(step);
     for_each_chunk(output, CHUNK, &|start, output: &mut [i8]| {
         limits.check_deadline()?;
         let values = &values[start..][..output.len()];
-        widest!(|| output.iter_mut().zip(values).for_each(|(q, &x)| *q = i8::store(x, scale)));
+        widest!(|| output.iter_mut().zip(values).for_each(|(q, &x)| *q = how.store(x)));
         Ok(())
     })
 }
 
-/// The elements of an int8 input, widened to 16 bits.
+/// The elements of an int8 input minus their zero point, in 16 bits.
 ///
 /// # Errors
-/// Returns an error if the widened input exceeds the limits, or if the input is not int8.
-pub(crate) fn read(input: &TensorView<'_>, limits: &Limits) -> std::result::Result<Vec<i16>, LayerError> {
+/// Returns an error if they exceed the limits in 16 bits, or if the input is not int8.
+pub(crate) fn read(
+    input: &TensorView<'_>,
+    zero_point: i8,
+    limits: &Limits,
+) -> std::result::Result<Vec<i16>, LayerError> {
     limits.check_tensor("an int8 input in 16 bits", (input.num_elements() as u64).saturating_mul(2))?;
     match input.layout().is_contiguous() {
-        true => Ok(centered(input.slice::<i8>()?, 0)),
-        false => Ok(centered(&input.to_vec::<i8>()?, 0)),
+        true => Ok(centered(input.slice::<i8>()?, zero_point.into())),
+        false => Ok(centered(&input.to_vec::<i8>()?, zero_point.into())),
     }
 }
 

@@ -6,6 +6,7 @@ use super::packed_weights::PackedWeights;
 use crate::matmul::product::storage;
 use crate::op::{
     FieldValue, LayerError, NO_KEY, OperatorReader, Result, RuntimeAttribute, Tactic, TensorMeta, Written,
+    state,
 };
 use ixion_kernels::packed::{
     Factors, Packing, Panels, Rounded, Size, SumEpilogue, Target, multiply, round_rows,
@@ -25,17 +26,7 @@ pub(crate) const BF16: Tactic = Tactic { id: 16, name: "bf16" };
 #[derive(Debug, Clone, Default)]
 pub struct Packed(Arc<OnceLock<Panels>>);
 
-impl FieldValue for Packed {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { Packed }
 
 impl Packed {
     /// Returns the packed weights; the first call creates them with `make`.
@@ -218,7 +209,11 @@ pub(crate) fn pack(
     pack_parts((weight, rows.clone()), bias.map(|bias| (bias, rows)), (features, packing))
 }
 
-/// As [`pack`], with a range of bias elements that differs from the rows of the weight.
+/// The number of elements of a weight that are read and packed at a time: few enough that they stay in the second-level cache.
+const STRIP: usize = 1 << 15;
+
+/// As [`pack`], with a range of bias elements that differs from the rows of the weight. The rows of a file are never all in
+/// memory: some are read and packed at a time.
 ///
 /// # Errors
 /// As [`pack`].
@@ -227,25 +222,31 @@ pub(crate) fn pack_parts(
     bias: Option<(&RuntimeAttribute, Range<usize>)>,
     (features, packing): (usize, Packing),
 ) -> Result<Panels> {
-    let weight = weight.load()?;
-    let values = float::read::<f32>(&weight.view())?;
-    let biases = match bias {
-        Some((bias, elements)) => {
-            let bias = bias.load()?;
-            let biases = float::read::<f32>(&bias.view())?;
-            Some(biases.get(elements.clone()).ok_or_else(|| fewer(&elements))?.to_vec())
+    let len = weight.shape().iter().fold(1usize, |len, &dim| len.saturating_mul(dim));
+    if rows.end.saturating_mul(features) > len {
+        return Err(fewer(&rows));
+    }
+    let whole = if weight.has_parts() { None } else { Some(weight.load()?) };
+    let whole = whole.as_ref().map(|whole| float::read::<f32>(&whole.view())).transpose()?;
+    let mut panels = Panels::unpacked(packing, rows.len(), features)?;
+    if let Some((bias, elements)) = bias {
+        let bias = bias.load()?;
+        let biases = float::read::<f32>(&bias.view())?;
+        panels.set_biases(biases.get(elements.clone()).ok_or_else(|| fewer(&elements))?);
+    }
+    let strip = (STRIP / features.max(1)).max(1).next_multiple_of(panels.lanes());
+    for first in (0..rows.len()).step_by(strip) {
+        let end = first.saturating_add(strip).min(rows.len());
+        let elements = (rows.start + first) * features..(rows.start + end) * features;
+        if let Some(whole) = &whole {
+            let values = whole.get(elements).ok_or_else(|| fewer(&rows))?;
+            panels.pack_rows(first, values, features);
+        } else {
+            let part = weight.load_part(elements)?;
+            panels.pack_rows(first, &float::read::<f32>(&part.view())?, features);
         }
-        None => None,
-    };
-    let first = rows.start.saturating_mul(features);
-    let count = rows.len().saturating_mul(features);
-    let values = values.get(first..).and_then(|values| values.get(..count)).ok_or_else(|| fewer(&rows))?;
-    let weight = |output: usize, k: usize| values[output * features + k];
-    let bias = |output: usize| biases.as_ref().and_then(|biases| biases.get(output)).copied().unwrap_or(0.0);
-    Ok(match packing {
-        Packing::F32 => Panels::new(rows.len(), features, weight, bias),
-        Packing::Bf16Pairs => Panels::pairs(rows.len(), features, weight, bias),
-    })
+    }
+    Ok(panels)
 }
 
 fn fewer(rows: &Range<usize>) -> LayerError {
@@ -370,6 +371,48 @@ mod tests {
         assert!(pack(&weight, None, 2..4, (5, Packing::F32)).is_err());
         let bias = RuntimeAttribute::random(DType::F32, &[2], 1);
         assert!(pack(&weight, Some(&bias), 0..3, (5, Packing::F32)).is_err());
+    }
+
+    #[test]
+    fn weights_of_a_file_are_packed_in_strips() {
+        let is_right = |packing: Packing, [outputs, features]: [usize; 2], rows: Range<usize>| {
+            let values: Vec<f32> = (0..outputs * features).map(|i| (i % 251) as f32).collect();
+            let bias = RuntimeAttribute::random(DType::F32, &[outputs, 1], 1);
+            let in_file = ixion_pnnx::Attribute::from_f32s(vec![outputs, features], &values).unwrap();
+            let in_file = RuntimeAttribute::from_file(in_file);
+            let biases = bias.to_vec::<f32>().unwrap();
+            let (start, count) = (rows.start, rows.len());
+            let packed = pack(&in_file, Some(&bias), rows, (features, packing)).unwrap();
+            let weight = |output: usize, k: usize| values[(start + output) * features + k];
+            let bias = |output: usize| biases[start + output];
+            let wanted = match packing {
+                Packing::F32 => Panels::new(count, features, weight, bias),
+                Packing::Bf16Pairs => Panels::pairs(count, features, weight, bias),
+            };
+            let bits = |panels: &Panels| panels.numbers().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            !in_file.is_decoded() && packed.packing() == packing && bits(&packed) == bits(&wanted)
+        };
+        for packing in [Packing::F32, Packing::Bf16Pairs] {
+            if packing.are_supported() {
+                // One strip; several of one panel or of many; an odd number of features.
+                for sizes @ [outputs, _] in [[3, 5], [20, STRIP], [2500, 65]] {
+                    assert!(is_right(packing, sizes, 0..outputs), "{packing:?}, {sizes:?}");
+                    assert!(is_right(packing, sizes, 1..outputs - 1), "{packing:?}, {sizes:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn missing_weights_are_reported_before_memory_is_reserved_for_them() {
+        let text = "7767517\n3 2\npnnx.Input in 0 1 x\n\
+            nn.Linear a 1 1 x y @weight=(1099511627776,262144)f32\npnnx.Output out 1 0 y\n";
+        let limits = Limits { max_tensor_bytes: u64::MAX, max_total_bytes: u64::MAX, ..Limits::default() };
+        let graph = ixion_pnnx::Graph::parse(text, &limits).unwrap();
+        let attribute = graph.operator(graph.operator_named("a").unwrap()).attr("weight").unwrap();
+        let weight = RuntimeAttribute::from_file(attribute.clone());
+        let packed = pack(&weight, None, 0..1 << 40, (1 << 18, Packing::F32));
+        assert!(matches!(packed, Err(LayerError::Weight(_))), "{packed:?}");
     }
 
     #[test]

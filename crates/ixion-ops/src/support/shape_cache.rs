@@ -1,6 +1,6 @@
 //! A cache for data that depends on the input shapes of a layer.
 
-use crate::op::{FieldValue, NO_KEY, OperatorReader, Result, Written};
+use crate::op::{Result, state};
 
 /// Data that a layer prepared for the shapes of its last run, so that the next run with the same shapes allocates nothing.
 ///
@@ -68,17 +68,7 @@ impl<T> Clone for ShapeCache<T> {
     }
 }
 
-impl<T> FieldValue for ShapeCache<T> {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { [T] ShapeCache<T> }
 
 #[cfg(test)]
 mod tests {

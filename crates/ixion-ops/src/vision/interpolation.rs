@@ -4,8 +4,8 @@ mod int8;
 pub mod upsample;
 
 use crate::op::{
-    CpuLayer, FieldValue, ForwardContext, FromOperator, Io, Layer, LayerError, NO_KEY, OperatorReader,
-    Result, TensorFormat, TensorMeta, Written, exactly,
+    CpuLayer, ForwardContext, FromOperator, Io, Layer, LayerError, Result, TensorFormat, TensorMeta, exactly,
+    state,
 };
 use crate::pooling;
 use crate::support::arguments::ParamOrInput;
@@ -109,17 +109,7 @@ pub struct Resizing {
     scales: Option<[f32; 2]>,
 }
 
-impl FieldValue for Resizing {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { Resizing }
 
 impl Resizing {
     /// Stores the scales.

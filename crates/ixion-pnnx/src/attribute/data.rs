@@ -137,26 +137,30 @@ impl Data {
             }
             Self::Joined(parts) => {
                 let mut bytes = vec![0; parts.iter().map(|part| part.len).sum()];
-                self.read_into(&mut bytes)?;
+                self.read_at(0, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
             }
             Self::Absent { .. } => Ok(Cow::Borrowed(&[])),
         }
     }
 
-    /// Fills `buffer`, whose length must be the number of bytes.
-    pub(super) fn read_into(&self, buffer: &mut [u8]) -> Result<(), WeightError> {
+    /// Fills `buffer` with the bytes from `start` on, which must exist.
+    pub(super) fn read_at(&self, start: usize, buffer: &mut [u8]) -> Result<(), WeightError> {
         match self {
-            Self::Owned(bytes) => buffer.copy_from_slice(bytes),
+            Self::Owned(bytes) => buffer.copy_from_slice(&bytes[start..start + buffer.len()]),
             Self::Stored { origin, archive, entry } => {
-                archive.read_at(entry, 0, buffer).map_err(|source| origin.read_error(source))?;
+                let read = archive.read_at(entry, start as u64, buffer);
+                read.map_err(|source| origin.read_error(source))?;
             }
             Self::Joined(parts) => {
-                let mut start = 0;
+                let (mut skipped, mut rest) = (start, buffer);
                 for part in parts {
-                    let end = start + part.len;
-                    part.data.read_into(&mut buffer[start..end])?;
-                    start = end;
+                    let len = part.len.saturating_sub(skipped).min(rest.len());
+                    let (bytes, later) = rest.split_at_mut(len);
+                    if len > 0 {
+                        part.data.read_at(skipped, bytes)?;
+                    }
+                    (skipped, rest) = (skipped.saturating_sub(part.len), later);
                 }
             }
             Self::Absent { .. } => {}

@@ -44,6 +44,12 @@ fn bytes_are_read_from_the_archive_on_demand() {
     attribute.read_into(&mut buffer).unwrap();
     assert_eq!(buffer, [1, 2, 3, 4]);
     assert!(matches!(attribute.read_into(&mut [0; 3]), Err(WeightError::Buffer { wanted: 4, found: 3 })));
+    attribute.read_at(1, &mut buffer[..2]).unwrap();
+    assert_eq!(buffer, [2, 3, 3, 4]);
+    for (start, found) in [(2, 6), (usize::MAX, usize::MAX)] {
+        let error = attribute.read_at(start, &mut buffer).unwrap_err();
+        assert!(matches!(error, WeightError::Buffer { wanted: 4, found: beyond } if beyond == found));
+    }
     assert_eq!(attribute.checksum().unwrap(), crc32fast::hash(&[1, 2, 3, 4]));
 }
 
@@ -119,6 +125,13 @@ fn joined_bytes_stay_in_the_archive_until_they_are_read() {
     let mut buffer = [0; 10];
     joined.read_into(&mut buffer).unwrap();
     assert_eq!((buffer, joined.checksum().unwrap()), (wanted, crc32fast::hash(&wanted)));
+    for start in 0..=wanted.len() {
+        for end in start..=wanted.len() {
+            let mut buffer = vec![0; end - start];
+            joined.read_at(start, &mut buffer).unwrap();
+            assert_eq!(buffer, wanted[start..end], "{start}..{end}");
+        }
+    }
     let missing = loaded("other", &[]);
     for (first, second) in [(&stored, &missing), (&missing, &stored)] {
         assert!(matches!(first.concat(second), Err(WeightError::Missing { expected: 4, .. })));

@@ -312,7 +312,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig::with_cases(cases()))]
         #[test]
         fn mutants_end_in_a_picture_or_an_error(bytes in mutants()) {
             let limits = Limits { max_tensor_bytes: 1 << 20, ..Limits::default() };

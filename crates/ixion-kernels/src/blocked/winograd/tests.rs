@@ -142,7 +142,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn it_is_close_to_the_naive_convolution(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
@@ -160,13 +160,34 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(crate::testing::cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn threads_change_no_bit(case in cases(), tile in prop::sample::select(&Tile::ALL[..])) {
         prop_assume!(case.shape().outputs().iter().all(|&len| len > 0));
         for isa in Isa::supported() {
             let (alone, pooled) = on_threads(&[1, 2, 3], || case.run(isa, tile));
             prop_assert!(pooled.iter().all(|pooled| bits(pooled) == bits(&alone)), "{:?}", isa);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn scratch_memory_suffices_for_smaller_inputs(
+        [channels, out_channels] in [1usize..700, 1usize..700], tile in prop::sample::select(&Tile::ALL[..]),
+        lens in [1usize..200, 1usize..200], more in [0usize..60, 0usize..60],
+    ) {
+        let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 0 };
+        let larger = [lens[0] + more[0], lens[1] + more[1]];
+        for isa in Isa::supported() {
+            let scratch = |lens: [usize; 2]| {
+                let shape = BlockedShape { channels, out_channels, groups: 1, lens, windows: [window; 2] };
+                WinogradConv::for_isa(isa, shape, tile).scratch()
+            };
+            let (alone, pooled) = on_threads(&[2, 5], || [scratch(lens), scratch(larger)]);
+            for [smaller, larger] in pooled.into_iter().chain([alone]) {
+                prop_assert!(smaller <= larger, "{:?}: {} > {}", isa, smaller, larger);
+            }
         }
     }
 }

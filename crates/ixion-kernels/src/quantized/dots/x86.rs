@@ -3,6 +3,37 @@
 use super::{CHUNK, Dots, Operands, PANEL, QUAD, add_quad, read};
 use std::arch::x86_64::*;
 
+/// Adds products of 16-bit integers. Each pair of weights is shifted to the left first, so that the one that is multiplied is the
+/// upper byte.
+///
+/// # Safety
+/// As [`Dots::add_all`].
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "as for `fixed`")]
+unsafe fn add_words<const R: usize, const N: usize, const SHIFT: i32>(
+    sums: &mut [[Avx2; N]; R],
+    rows: *const u8,
+    operands: Operands<'_>,
+) {
+    let (Operands { stride, weights, steps, .. }, next) = (operands, operands.next::<Avx2>());
+    for &quad in steps.wide {
+        let at = usize::from(quad) * QUAD;
+        // SAFETY: the caller's promise. Words are where factors are, and are as long as two of them.
+        unsafe {
+            let mut weights = read::<Avx2, N>(weights.add(at * PANEL), next);
+            for n in 0..N {
+                weights[n] = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<SHIFT>(weights[n]));
+            }
+            for r in 0..R {
+                let factors = Avx2::factors(rows.add(r * stride + at));
+                for n in 0..N {
+                    sums[r][n].0 = _mm256_add_epi32(sums[r][n].0, _mm256_madd_epi16(factors, weights[n]));
+                }
+            }
+        }
+    }
+}
+
 /// Copies a chunk.
 ///
 /// # Safety
@@ -34,7 +65,7 @@ dots! {
         #[inline(always)]
         #[allow(clippy::needless_range_loop, reason = "as for `fixed`")]
         unsafe fn add_all<const R: usize, const N: usize>(sums: &mut [[Self; N]; R], operands: Operands<'_>) {
-            let (Operands { rows, stride, weights, steps, .. }, next) = (operands, operands.next::<Self>());
+            let (Operands { rows, words, stride, weights, steps, .. }, next) = (operands, operands.next::<Self>());
             // SAFETY: the caller's promise. Steps are of fours that the rows and the panel have, and a panel has two vectors of
             // sums.
             unsafe {
@@ -47,17 +78,8 @@ dots! {
                     let at = usize::from(quad) * QUAD;
                     add_quad(sums, rows.add(at), stride, read::<Self, N>(weights.add(at * PANEL), next));
                 }
-                // The first weight of each pair, and then the second.
-                for kept in [0xff, !0xff] {
-                    for &quad in steps.halved {
-                        let at = usize::from(quad) * QUAD;
-                        let mut weights = read::<Self, N>(weights.add(at * PANEL), next);
-                        for n in 0..N {
-                            weights[n] = _mm256_and_si256(weights[n], _mm256_set1_epi16(kept));
-                        }
-                        add_quad(sums, rows.add(at), stride, weights);
-                    }
-                }
+                add_words::<R, N, 8>(sums, words[0], operands);
+                add_words::<R, N, 0>(sums, words[1], operands);
             }
         }
     }

@@ -119,6 +119,22 @@ lines! {
     steps: |sums, factors, how| steps_of_8(sums, factors, how);
     pack: pack_32;
 
+    /// Products of bytes that are added in pairs in 16 bits.
+    Avx2Pairs(__m256i): 32 bytes, 2 at a time, __m256i as weights, __m256i as steps;
+    interleave: interleave_32;
+    zero: _mm256_setzero_si256();
+    weights: |from| _mm256_loadu_si256(from.cast());
+    add_products: |sum, quads, weights| {
+        let pairs = _mm256_maddubs_epi16(_mm256_loadu_si256(quads.cast()), weights);
+        _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+    };
+    store: |sums, to| store_in_order(to, sums);
+    steps: |sums, factors, how| steps_of_8(sums, factors, how);
+    pack: pack_32;
+    {
+        const IS_IN_PAIRS: bool = true;
+    }
+
     /// VNNI in vectors of 256 bits.
     AvxVnni(__m256i): 32 bytes, 2 at a time, __m256i as weights, __m256i as steps;
     interleave: interleave_32;

@@ -234,6 +234,11 @@ impl Formula {
     }
 }
 
+/// Why `None` has no value: as an optional argument, it would have been read by the operator that it is for.
+const LOST: &str = "expected a number; PNNX has lost a constant here, as it loses zero points of one element in \
+    quantised ONNX files; export the PyTorch model itself, or an ONNX file of opset 21 whose `QuantizeLinear` has \
+    `output_dtype` instead of a zero point";
+
 /// Appends an expression after its arguments and returns its position. The parser limits the depth of the recursion.
 fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize> {
     let node = match expr {
@@ -265,6 +270,7 @@ fn add(expr: &Expr, nodes: &mut Vec<Node>) -> Result<usize> {
             _ => return Err(unsupported(expr, "this function takes one or two arguments")),
         },
         Expr::List(_) => return Err(unsupported(expr, "a list can only be the whole expression")),
+        Expr::None => return Err(unsupported(expr, LOST)),
         _ => return Err(unsupported(expr, "expected a number")),
     };
     nodes.push(node);

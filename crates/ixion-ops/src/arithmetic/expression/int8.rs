@@ -3,8 +3,8 @@
 use super::Expression;
 use super::formula::{Compiled, Form};
 use crate::op::{ForwardContext, LayerError, Result, TensorFormat, TensorMeta};
-use crate::support::int8::Lookup;
 use crate::support::int8::pointwise::{Pointwise, are_alike, pairs_workspace, run_pairs};
+use crate::support::int8::{Lookup, quantization};
 use ixion_kernels::quantized::BytePairs;
 use ixion_tensor::{DType, Layout, Limits, Shape, TensorView, TensorViewMut};
 
@@ -28,20 +28,20 @@ impl Expression {
     /// [`LayerError::Unsupported`] if other tensors are not, or there is no kernel for the expression.
     pub(super) fn configure_int8(&mut self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> Result<()> {
         self.int8 = Pointwise::Nothing;
-        let scale = |metas: &[TensorMeta], at: usize| metas.get(at).and_then(TensorMeta::scale);
-        let Some(first) = scale(inputs, 0) else { return Ok(()) };
+        let how =
+            |metas: &[TensorMeta], at: usize| metas.get(at).and_then(TensorMeta::step).map(quantization);
+        let Some(first) = how(inputs, 0) else { return Ok(()) };
         let missing = || {
             let reason =
                 "int8: only functions of one tensor, and sums and products of two, all of them quantised";
             LayerError::Unsupported(reason.to_owned())
         };
         if let Some((operation, bounds)) = self.expr.pair() {
-            let others = scale(inputs, 1).zip(scale(outputs, 0));
-            let (second, out_scale) = others.ok_or_else(missing)?;
-            self.int8 = Pointwise::Pairs(BytePairs { operation, bounds, scales: [first, second], out_scale });
+            let (second, output) = how(inputs, 1).zip(how(outputs, 0)).ok_or_else(missing)?;
+            self.int8 = Pointwise::Pairs(BytePairs { operation, bounds, operands: [first, second], output });
             return Ok(());
         }
-        if !self.expr.is_function() || scale(outputs, 0).is_none() {
+        if !self.expr.is_function() || how(outputs, 0).is_none() {
             return Err(missing());
         }
         let mut function = Self::new(self.expr.clone());
@@ -90,13 +90,19 @@ impl Expression {
 
 #[cfg(test)]
 mod tests {
-    use crate::op::{ForwardContext, Io, TensorFormat, TensorMeta};
+    use crate::op::{ForwardContext, Io, Step, TensorFormat, TensorMeta};
+    use crate::support::int8::quantization;
     use crate::support::testing::{Operator, operator};
-    use ixion_kernels::reformat::Stored;
     use ixion_tensor::{DType, Format, Limits, Tensor, Workspace};
     use proptest::prelude::*;
 
-    const SCALES: [f32; 3] = [0.02, 0.03, 0.05];
+    /// The steps of two inputs and an output, without and with zero points.
+    const STEPS: [[Step; 3]; 2] =
+        [[step(0.02, 0), step(0.03, 0), step(0.05, 0)], [step(0.02, -128), step(0.03, 17), step(0.05, -60)]];
+
+    const fn step(scale: f32, zero_point: i8) -> Step {
+        Step { scale, zero_point }
+    }
 
     fn whole(dims: &[usize], seed: usize, format: Format) -> Tensor {
         let count: usize = dims.iter().product();
@@ -108,26 +114,32 @@ mod tests {
     }
 
     fn empty(dims: &[usize], format: Format) -> Tensor {
-        let layout = meta(dims, format, 1.0).layout().unwrap();
+        let layout = meta(dims, format, step(1.0, 0)).layout().unwrap();
         Tensor::zeros_with_layout(DType::I8, layout).unwrap()
     }
 
-    fn meta(dims: &[usize], format: Format, scale: f32) -> TensorMeta {
-        TensorMeta::new(DType::I8, dims.iter().copied()).with_format(format).with_scale(Some(scale))
+    fn meta(dims: &[usize], format: Format, step: Step) -> TensorMeta {
+        TensorMeta::new(DType::I8, dims.iter().copied()).with_format(format).with_step(Some(step))
     }
 
     /// The numbers that a tensor represents.
-    fn real(tensor: &Tensor, scale: f32) -> Tensor {
-        let values = tensor.to_vec::<i8>().unwrap().into_iter().map(|q| q.load(scale)).collect();
+    fn real(tensor: &Tensor, step: Step) -> Tensor {
+        let how = quantization(step);
+        let values = tensor.to_vec::<i8>().unwrap().into_iter().map(|q| how.load(q)).collect();
         Tensor::from_vec::<f32>(values, tensor.shape()).unwrap()
     }
 
     /// Runs a layer on quantised inputs, also in place if it can, and compares it with the same layer in floats.
     fn compare(operator: &Operator<'_>, inputs: &[Tensor], format: Format) {
-        let reals: Vec<Tensor> = inputs.iter().zip(SCALES).map(|(input, scale)| real(input, scale)).collect();
+        STEPS.into_iter().for_each(|steps| compare_in_steps(operator, inputs, format, steps));
+    }
+
+    fn compare_in_steps(operator: &Operator<'_>, inputs: &[Tensor], format: Format, steps: [Step; 3]) {
+        let reals: Vec<Tensor> = inputs.iter().zip(steps).map(|(input, step)| real(input, step)).collect();
         let wanted = operator.run_one(&reals.iter().collect::<Vec<_>>()).unwrap();
+        let how = quantization(steps[2]);
         let wanted_values: Vec<i8> =
-            wanted.to_vec::<f32>().unwrap().into_iter().map(|x| i8::store(x, SCALES[2])).collect();
+            wanted.to_vec::<f32>().unwrap().into_iter().map(|x| how.store(x)).collect();
 
         let mut layer = operator.create(inputs.len()).unwrap();
         let quantized = TensorFormat { format, ..TensorFormat::quantized() };
@@ -135,8 +147,8 @@ mod tests {
         assert!((0..formats.len()).all(|at| layer.supports(at, &formats[..=at])));
         assert!(!layer.supports(1, &[quantized, TensorFormat::plain(DType::F32)]));
         let metas: Vec<TensorMeta> =
-            inputs.iter().zip(SCALES).map(|(input, scale)| meta(input.shape(), format, scale)).collect();
-        let out_meta = meta(wanted.shape(), format, SCALES[2]);
+            inputs.iter().zip(steps).map(|(input, step)| meta(input.shape(), format, step)).collect();
+        let out_meta = meta(wanted.shape(), format, steps[2]);
         layer.configure(&metas, std::slice::from_ref(&out_meta)).unwrap();
         layer.initialize().unwrap();
         // A context has a clone.

@@ -1,7 +1,7 @@
 //! Linear layers of quantised (int8) tensors.
 
 use super::Linear;
-use crate::op::{ForwardContext, Layer, Result, TensorFormat, TensorMeta};
+use crate::op::{ForwardContext, Layer, Result, Step, TensorFormat, TensorMeta};
 use crate::quantized::write;
 use crate::support::epilogue;
 use crate::support::epilogue::Epilogue;
@@ -29,7 +29,8 @@ impl Linear {
             _ => return None,
         };
         let kind = PanelKind::Product { groups: 1, outputs, depth };
-        (depth > 0 && BytePanels::len(kind).is_some()).then_some(kind)
+        let fits = depth > 0 && depth <= int8::max_depth(self.int8.input_zero_point());
+        (fits && BytePanels::len(kind).is_some()).then_some(kind)
     }
 
     /// The kernel's efficiency relative to an `f32` matrix product, if the kernel supports the weights; `rows` are those of the
@@ -68,7 +69,8 @@ impl Linear {
             let weight =
                 |output: usize, k: usize| values.get(output * kind.depth() + k).copied().unwrap_or(0);
             let panels = BytePanels::new(kind, weight);
-            self.bytes.0 = panels.map(|panels| int8::byte_weights(panels, &steps));
+            let zero_point = self.int8.input_zero_point();
+            self.bytes.0 = panels.map(|panels| int8::byte_weights(panels, zero_point, &steps));
             return Ok(());
         }
         self.int8.initialize(&self.weight, self.bias.as_ref(), |rows| Strips::of_rows(&rows))
@@ -87,9 +89,9 @@ impl Linear {
         self.initialize_int8()?;
         let limits = context.limits();
         if let Some(weights) = &self.bytes.0 {
-            let (scale, epilogue) = (self.int8.output_scale(), self.epilogue.as_mut());
-            return match scale {
-                Some(scale) => multiply_to_bytes(weights, (inputs, epilogue), (output, scale), context),
+            let (step, epilogue) = (self.int8.output_step(), self.epilogue.as_mut());
+            return match step {
+                Some(step) => multiply_to_bytes(weights, (inputs, epilogue), (output, step), context),
                 None => multiply_to_floats(weights, (inputs, epilogue), output, limits),
             };
         }
@@ -98,7 +100,7 @@ impl Linear {
             Some(&[outputs, _]) => outputs,
             _ => 1,
         };
-        let values = int8::read(&inputs[0], limits)?;
+        let values = int8::read(&inputs[0], self.int8.input_zero_point(), limits)?;
         let count = output.num_elements().checked_div(outputs).unwrap_or(0);
         let product = Product { rows: Rows::new(&values, [count, features]), limits };
         self.int8.write(self.epilogue.as_mut(), Channels::Columns(outputs), inputs, output, product)
@@ -124,12 +126,12 @@ fn multiply_to_floats(
     })
 }
 
-/// As [`multiply_to_floats`], for an output with a scale. Floats are quantised in registers, unless an epilogue needs other
+/// As [`multiply_to_floats`], for an output with a step. Floats are quantised in registers, unless an epilogue needs other
 /// tensors.
 fn multiply_to_bytes(
     weights: &ByteWeights,
     (inputs, epilogue): (&[TensorView<'_>], Option<&mut Epilogue>),
-    (output, scale): (&mut TensorViewMut<'_>, f32),
+    (output, step): (&mut TensorViewMut<'_>, Step),
     context: &mut ForwardContext<'_>,
 ) -> Result<()> {
     let rows = rows_of(weights, output);
@@ -140,7 +142,7 @@ fn multiply_to_bytes(
     let multiply = |finish: &Finish<'_>, to: Outputs<'_>| -> Result<()> {
         Ok(quantized::multiply_bytes(rows, Bytes::from(&*input), weights, finish, to, limits)?)
     };
-    let finish = Finish { inverse: 1.0 / scale, ..Finish::NONE };
+    let finish = int8::finish(step);
     match (Ending::of(epilogue.as_deref()), epilogue) {
         (Some(Ending::Sum(None, bounds)), _) => {
             write::<i8>(output, |output| multiply(&Finish { bounds, ..finish }, Outputs::I8(output)))
@@ -157,7 +159,7 @@ fn multiply_to_bytes(
             if let Some(epilogue) = epilogue {
                 apply(&epilogue.start(inputs, DType::F32, &shape)?, real, limits)?;
             }
-            int8::quantize(real, scale, output, limits)
+            int8::quantize(real, step, output, limits)
         }
     }
 }

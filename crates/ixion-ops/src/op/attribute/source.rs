@@ -2,6 +2,7 @@
 
 use crate::op::{LayerError, Result};
 use ixion_tensor::{DType, Tensor};
+use std::ops::Range;
 
 /// The source of a weight's elements.
 #[derive(Debug, Clone)]
@@ -67,6 +68,39 @@ impl WeightSource {
             Self::Quantized { values, scales } => dequantized(&values.load()?, &scales.load()?),
         }
     }
+
+    /// Returns true if some of the elements can be read without the others.
+    pub(super) fn has_parts(&self) -> bool {
+        matches!(self, Self::File(attribute) if attribute.is_present() && is_native(attribute.dtype()))
+    }
+
+    /// Reads or generates some of the elements in row-major order, as a vector.
+    ///
+    /// # Errors
+    /// As [`WeightSource::load`]; an error if there are fewer elements.
+    pub(super) fn load_part(&self, elements: Range<usize>) -> Result<Tensor> {
+        match self {
+            Self::File(attribute) if self.has_parts() => {
+                let dtype = attribute.dtype();
+                let mut part = Tensor::empty(dtype, &[elements.len()])?;
+                let start = elements.start.saturating_mul(dtype.size());
+                attribute.read_at(start, part.view_mut()?.bytes_mut()?)?;
+                Ok(part)
+            }
+            _ => part_of(&self.load()?, elements),
+        }
+    }
+}
+
+/// Returns true if elements of this type are stored as they are in memory.
+fn is_native(dtype: DType) -> bool {
+    dtype != DType::Bool && cfg!(target_endian = "little")
+}
+
+/// Some of the elements of a tensor in row-major order, as a vector.
+pub(super) fn part_of(tensor: &Tensor, elements: Range<usize>) -> Result<Tensor> {
+    let vector = tensor.reshape(&[tensor.num_elements()])?;
+    Ok(vector.narrow(0, elements.start, elements.len())?)
 }
 
 /// The real elements of int8 values, each row of which has a scale.
@@ -108,7 +142,7 @@ fn read(attribute: &ixion_pnnx::Attribute) -> Result<Tensor> {
     if let Some(tensor) = attribute.mapped() {
         return Ok(tensor?);
     }
-    if attribute.dtype() == DType::Bool || cfg!(target_endian = "big") {
+    if !is_native(attribute.dtype()) {
         return Ok(Tensor::from_le_bytes(attribute.dtype(), attribute.shape(), &attribute.bytes()?)?);
     }
     if let Some(defect) = attribute.defect() {

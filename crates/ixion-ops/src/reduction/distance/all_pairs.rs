@@ -19,7 +19,8 @@ crate::operator! {
     pub struct Cdist for "aten::cdist", "torch.cdist" {
         /// The second rows, …×R×M; axes before the last two are broadcast.
         x2: InputIndex,
-        /// The order p of the norm; 0 counts the elements that differ.
+        /// The order p of the norm; 0 counts the elements that differ. If a difference is NaN, so is the distance, except for
+        /// an infinite p, which ignores it.
         p: f64 = 2.0,
         /// Accepted for compatibility: differences are always computed directly, not by a matrix product.
         compute_mode: Option<i64> = None,
@@ -160,7 +161,21 @@ operators! { Cdist, Dist }
 
 #[cfg(test)]
 mod tests {
-    use crate::support::testing::{operator, tensor};
+    use crate::support::testing::{assert_close, operator, tensor};
+
+    /// PyTorch's results.
+    #[test]
+    fn differences_that_are_nan() {
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        let x = tensor(&[2, 3], &[nan, 1.0, 2.0, nan, nan, nan]);
+        let y = tensor(&[2, 3], &[0.0, 1.5, 4.0, 5.0, nan, infinity]);
+        for p in ["0.0", "0.5", "1.0", "2.0", "3.0"] {
+            let distances = operator("aten::cdist", &[("p", p)]).run_one(&[&x, &y]).unwrap();
+            assert_close(&distances, &[2, 2], &[nan; 4]);
+        }
+        let largest = operator("aten::cdist", &[("p", "inf")]).run_one(&[&x, &y]).unwrap();
+        assert_close(&largest, &[2, 2], &[2.0, infinity, 0.0, 0.0]);
+    }
 
     #[test]
     fn what_does_not_fit() {

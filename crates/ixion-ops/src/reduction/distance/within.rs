@@ -23,6 +23,14 @@ crate::operator! {
 }
 
 impl Pdist {
+    /// The norm, which unlike that of `torch.dist` does not count a NaN for p = 0: it is NaN, as for any p.
+    fn norm<T: Float>(&self, differences: &[T]) -> f64 {
+        match self.p == 0.0 && differences.iter().any(|x| x.is_nan()) {
+            true => f64::NAN,
+            false => reduce::norm(differences, self.p),
+        }
+    }
+
     fn run<T: Float>(
         &self,
         input: &TensorView<'_>,
@@ -44,7 +52,7 @@ impl Pdist {
                 for (second, y) in (first + 1..count).zip(&mut outputs) {
                     let pairs = row(first).iter().zip(row(second));
                     differences.iter_mut().zip(pairs).for_each(|(to, (&a, &b))| *to = a - b);
-                    *y = T::of(reduce::norm(&differences, self.p));
+                    *y = T::of(self.norm(&differences));
                 }
             }
             Ok(())
@@ -75,7 +83,7 @@ operators! { Pdist }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::testing::{assert_close, operator, waves};
+    use crate::support::testing::{assert_close, operator, tensor, waves};
     use ixion_tensor::{DType, Dim, Tensor};
 
     #[test]
@@ -117,6 +125,16 @@ mod tests {
         }
         let points = Tensor::zeros(DType::F32, &[4, 0]).unwrap();
         assert_close(&operator("aten::pdist", &[]).run_one(&[&points]).unwrap(), &[6], &[0.0; 6]);
+    }
+
+    /// PyTorch's results.
+    #[test]
+    fn differences_that_are_nan() {
+        let x = tensor(&[3, 2], &[f64::NAN, 1.0, 2.0, 3.0, 4.0, 3.0]);
+        for (p, last) in [("0.0", 1.0), ("1.0", 2.0), ("2.0", 2.0), ("inf", 2.0)] {
+            let distances = operator("aten::pdist", &[("p", p)]).run_one(&[&x]).unwrap();
+            assert_close(&distances, &[3], &[f64::NAN, f64::NAN, last]);
+        }
     }
 
     #[test]

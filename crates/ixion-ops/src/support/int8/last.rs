@@ -1,12 +1,12 @@
 //! Layers in int8 that multiply bytes, on tensors whose channels are last.
 
 use super::bytes;
-use crate::op::{FieldValue, LayerError, NO_KEY, OperatorReader, Written};
+use crate::op::{LayerError, Step, state};
 use crate::quantized::write;
 use crate::support::epilogue::Epilogue;
 use crate::support::shape_cache::ShapeCache;
 use ixion_kernels::quantization::ChannelStep;
-use ixion_kernels::quantized::{ByteConv, BytePanels, ByteWeights, ChannelFactors, ZeroPoint};
+use ixion_kernels::quantized::{ByteConv, BytePanels, ByteWeights, ChannelFactors, MAX_DEPTH, ZeroPoint};
 use ixion_tensor::{Layout, MAX_RANK, Result, Shape, TensorView, TensorViewMut};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -16,46 +16,32 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct ByteState {
     pub(crate) weights: Option<ByteWeights>,
-    /// The scale of the tensor that the epilogue adds.
-    pub(crate) added_scale: Option<f32>,
+    /// The step of the tensor that the epilogue adds.
+    pub(crate) added_step: Option<Step>,
     /// The part of the epilogue to whose result it is added, if that is a function.
     pub(crate) function: Option<Epilogue>,
     pub(crate) conv: ShapeCache<(Shape, ByteConv)>,
 }
 
-impl FieldValue for ByteState {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> std::result::Result<Option<Self>, LayerError> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { ByteState }
 
 /// Weights that are multiplied as bytes, once they are packed. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct PackedBytes(pub(crate) Option<ByteWeights>);
 
-impl FieldValue for PackedBytes {
-    const KIND: &'static str = NO_KEY;
+state! { PackedBytes }
 
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> std::result::Result<Option<Self>, LayerError> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
+/// The most products per output: if there is a zero point, an `i32` holds half as many products of a difference from it, plus a
+/// bias.
+pub(crate) fn max_depth(zero_point: i8) -> usize {
+    if zero_point == 0 { MAX_DEPTH } else { MAX_DEPTH / 2 }
 }
 
-/// Packed weights with the steps of their channels, for inputs that the engine quantised.
-pub(crate) fn byte_weights(panels: BytePanels, steps: &[ChannelStep]) -> ByteWeights {
+/// Packed weights with the steps of their channels, for inputs that the engine quantised with a zero point.
+pub(crate) fn byte_weights(panels: BytePanels, zero_point: i8, steps: &[ChannelStep]) -> ByteWeights {
     let nothing = ChannelFactors { start: 0, offset: 0.0, multiplier: 0.0 };
     let factors = |channel: usize| steps.get(channel).map_or(nothing, |&step| ChannelFactors::from(step));
-    ByteWeights::new(Arc::new(panels), ZeroPoint::I8(0), factors)
+    ByteWeights::new(Arc::new(panels), ZeroPoint::I8(zero_point), factors)
 }
 
 /// The elements of an int8 tensor whose channels are last, in the order of memory; copied if there are gaps between them.

@@ -1,13 +1,10 @@
 //! Element-wise layers in int8: functions of one tensor by a table, and sums and products of two.
 
 use super::last::with_channels_last;
-use super::{bytes, bytes_last, write_last};
-use crate::op::{
-    FieldValue, ForwardContext, NO_KEY, OperatorReader, Result, TensorFormat, TensorMeta, Written,
-};
+use super::{bytes, bytes_last, quantization, write_last};
+use crate::op::{ForwardContext, Result, TensorFormat, TensorMeta, state};
 use crate::quantized::write;
 use ixion_kernels::quantized::{BytePairs, ByteTable};
-use ixion_kernels::reformat::Stored;
 use ixion_tensor::{DType, Format, Layout, Limits, Shape, TensorView, TensorViewMut};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,17 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default)]
 pub struct Lookup(Option<Arc<ByteTable>>);
 
-impl FieldValue for Lookup {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { Lookup }
 
 /// What a layer computes if its tensors are quantised.
 #[derive(Debug, Clone, Default)]
@@ -40,17 +27,7 @@ pub enum Pointwise {
     Pairs(BytePairs),
 }
 
-impl FieldValue for Pointwise {
-    const KIND: &'static str = NO_KEY;
-
-    fn read(_: &mut OperatorReader<'_>, _: &'static str) -> Result<Option<Self>> {
-        Ok(Some(Self::default()))
-    }
-
-    fn written(&self) -> Written {
-        Written::Nothing
-    }
-}
+state! { Pointwise }
 
 /// Returns true if a layer whose first input is quantised may have the tensor at a position in its format: all tensors are
 /// quantised, and in the same order.
@@ -67,7 +44,7 @@ pub(crate) fn supports(position: usize, formats: &[TensorFormat]) -> bool {
 }
 
 impl Lookup {
-    /// The table of a function for tensors with the scales of these, if they have scales. The function replaces numbers by its
+    /// The table of a function for tensors with the steps of these, if they have any. The function replaces numbers by its
     /// results.
     ///
     /// # Errors
@@ -77,11 +54,12 @@ impl Lookup {
         outputs: &[TensorMeta],
         function: &mut dyn FnMut(&mut [f32]) -> Result<()>,
     ) -> Result<Self> {
-        let scale = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::scale);
-        let Some((from, to)) = scale(inputs).zip(scale(outputs)) else { return Ok(Self::default()) };
-        let mut numbers = ByteTable::values().map(|q| q.load(from));
+        let step = |metas: &[TensorMeta]| metas.first().and_then(TensorMeta::step);
+        let Some((from, to)) = step(inputs).zip(step(outputs)) else { return Ok(Self::default()) };
+        let (from, to) = (quantization(from), quantization(to));
+        let mut numbers = ByteTable::values().map(|q| from.load(q));
         function(&mut numbers)?;
-        Ok(Self(Some(Arc::new(ByteTable::new(numbers.map(|x| i8::store(x, to)))))))
+        Ok(Self(Some(Arc::new(ByteTable::new(numbers.map(|x| to.store(x)))))))
     }
 
     /// Computes an int8 output. Returns false, and does nothing, if the layer's tensors are not quantised.
@@ -139,8 +117,8 @@ pub(crate) fn run_pairs(
     if let Some(smaller) = first.filter(|first| first.shape() != output.shape())
         && second.shape() == output.shape()
     {
-        let [a, b] = pairs.scales;
-        let swapped = BytePairs { scales: [b, a], ..*pairs };
+        let [a, b] = pairs.operands;
+        let swapped = BytePairs { operands: [b, a], ..*pairs };
         return run_ordered(&swapped, (Some(second), smaller), output, context);
     }
     run_ordered(pairs, (first, second), output, context)

@@ -1,6 +1,6 @@
 //! int8 layers against their definition: exact sums, computed by the float layer in double precision.
 
-use crate::op::{CpuLayer, ForwardContext, Io, TensorFormat, TensorMeta};
+use crate::op::{CpuLayer, ForwardContext, Io, Step, TensorFormat, TensorMeta};
 use crate::support::testing::on_threads;
 use crate::support::testing::{self, Operator, operator};
 use ixion_kernels::naive;
@@ -91,13 +91,18 @@ impl Case {
 
 /// Runs a layer that is configured with these scales.
 fn run(layer: &mut dyn CpuLayer, inputs: &[&Tensor], scale: f32, out_scale: Option<f32>) -> Tensor {
+    run_in_steps(layer, inputs, Step::from(scale), out_scale.map(Step::from))
+}
+
+/// Runs a layer that is configured with these steps.
+fn run_in_steps(layer: &mut dyn CpuLayer, inputs: &[&Tensor], step: Step, out_step: Option<Step>) -> Tensor {
     let real: Vec<TensorMeta> =
         inputs.iter().map(|x| TensorMeta::new(DType::F32, x.shape().iter().copied())).collect();
     let output = layer.infer(&real).unwrap().remove(0);
-    let dtype = if out_scale.is_some() { DType::I8 } else { DType::F32 };
-    let output = output.with_dtype(dtype).with_scale(out_scale);
+    let dtype = if out_step.is_some() { DType::I8 } else { DType::F32 };
+    let output = output.with_dtype(dtype).with_step(out_step);
     let mut metas = real;
-    metas[0] = metas[0].clone().with_dtype(DType::I8).with_scale(Some(scale));
+    metas[0] = metas[0].clone().with_dtype(DType::I8).with_step(Some(step));
     layer.configure(&metas, std::slice::from_ref(&output)).unwrap();
     layer.initialize().unwrap();
     let mut result = Tensor::zeros(dtype, &output.shape().unwrap()).unwrap();
@@ -134,6 +139,32 @@ proptest! {
         again.initialize().unwrap();
         prop_assert_eq!(again.serialize().unwrap(), bytes);
         prop_assert_eq!(run(&mut *again, &[&input], scale, Some(out_scale)), whole);
+    }
+
+    #[test]
+    fn zero_points_are_subtracted_and_added(
+        case in cases(), seed in 0usize..1000, scale in 1e-3f32..1.0, out_scale in 1e-2f32..10.0, zero_points: [i8; 2],
+    ) {
+        let input = case.whole_input(seed);
+        let (weight, bias) = (waves(&case.weight), waves(&[case.weight[0]]));
+        let step = Step { scale, zero_point: zero_points[0] };
+        let out_step = Step { scale: out_scale, zero_point: zero_points[1] };
+        let values = input.to_vec::<i8>().unwrap().into_iter();
+        let differences: Vec<i32> = values.map(|q| i32::from(q) - i32::from(step.zero_point)).collect();
+        let differences = Tensor::from_vec(differences, &case.input).unwrap();
+        let wanted = case.wanted(&differences, scale, &weight, Some(&bias));
+        let operator = case.operator(weight, Some(bias));
+        let found = run_in_steps(&mut *operator.create(1).unwrap(), &[&input], step, None);
+        prop_assert_eq!(found.to_vec::<f32>().unwrap(), &wanted[..]);
+        let mut layer = operator.create(1).unwrap();
+        let whole = run_in_steps(&mut *layer, &[&input], step, Some(out_step));
+        let how = super::quantization(out_step);
+        let rounded: Vec<i8> = wanted.iter().map(|&x| how.store(x)).collect();
+        prop_assert_eq!(whole.to_vec::<i8>().unwrap(), rounded);
+        let bytes = layer.serialize().unwrap();
+        let mut again = operator.create(1).unwrap();
+        again.deserialize(&bytes).unwrap();
+        prop_assert_eq!(run_in_steps(&mut *again, &[&input], step, Some(out_step)), whole);
     }
 
     #[test]
