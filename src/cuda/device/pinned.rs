@@ -33,8 +33,8 @@ impl Drop for Block {
 impl Device {
     /// A tensor of zeros (`false` for bool) in page-locked memory of the CPU.
     ///
-    /// As an input or output buffer of a model that runs on the device, it is copied without a detour, several times as fast
-    /// as other tensors. Otherwise it is a tensor like any other; it may outlive all handles to the device. Page-locking is
+    /// As an input or output buffer of a model that runs on the device, it is copied directly, without a detour through other
+    /// memory. Otherwise it is a tensor like any other; it may outlive all handles to the device. Page-locking is
     /// slow, the system cannot swap the memory out, and dropping the tensor waits for all work of the device: create such tensors
     /// once and reuse them. The copies that operations on tensors make are not page-locked.
     ///

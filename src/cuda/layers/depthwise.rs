@@ -3,9 +3,8 @@
 use super::axes::{chunk, is_chunked};
 use super::convolution_operands::{ConvSizes, Operands};
 use super::epilogue::EpilogueCode;
-use super::pooling::spread;
 use super::prelude::*;
-use super::windows::are_channels_chunked;
+use super::windows::{are_channels_chunked, spread};
 use crate::kernels::window::Window;
 use smallvec::SmallVec;
 

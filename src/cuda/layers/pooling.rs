@@ -3,7 +3,7 @@
 use super::axes::chunk;
 use super::prelude::*;
 use super::support::{computed_in, int, is_real_in_any_order, strides};
-use super::windows::{are_channels_chunked, are_channels_last, lengths, of_axes, with_three_axes};
+use super::windows::{are_channels_chunked, are_channels_last, lengths, of_axes, spread, with_three_axes};
 use crate::kernels::naive::Divisor;
 use crate::kernels::window::Window;
 use crate::ops::pooling::{
@@ -20,18 +20,8 @@ pub(super) const LAYERS: &[&dyn Entry] = &[
     &Own::<Pooled<AdaptiveMaxPool>>::ENTRY,
 ];
 
-/// A grid of so many threads, in small blocks if there are so few that large ones would leave parts of the device idle.
-pub(super) fn spread(threads: usize) -> Grid {
-    const FEW: usize = 1 << 16;
-    const SMALL_BLOCK: u32 = 64;
-    match threads {
-        0..FEW => Grid::of(threads.div_ceil(SMALL_BLOCK as usize), SMALL_BLOCK),
-        _ => Grid::over(threads),
-    }
-}
-
-/// The number of adjacent threads that share a window of so many positions: more than one if the windows are large and so few
-/// that a thread for each would leave parts of the device idle.
+/// The number of adjacent threads that share a window with this number of positions: more than one if windows are large, and too
+/// few to keep the device busy with a thread for each.
 fn shares(positions: usize, windows: usize) -> usize {
     const LARGE: usize = 32;
     const FEW: usize = 1 << 12;

@@ -106,7 +106,7 @@ struct TurningCopy<'a, 'b> {
 impl TurningCopy<'_, '_> {
     /// Transposes tiles in shared memory, in words of 16 bytes if these are aligned.
     fn tiles(&self, context: &mut CudaContext<'_>) -> Result<()> {
-        let Self { turn, from, to, .. } = self;
+        let Self { turn, to, .. } = self;
         let size = to.dtype().size();
         let word = if size <= 4 { 16 / size } else { 1 };
         let is_whole = turn.lengths.iter().all(|length| (*length as usize).is_multiple_of(word));
@@ -117,18 +117,13 @@ impl TurningCopy<'_, '_> {
         };
         let tiles = turn.lengths.map(|length| (length as usize).div_ceil(side));
         let tiles = turn.count(to) * tiles[0] * tiles[1];
-        let arguments = [
-            Argument::Read(**from),
-            Argument::Strides(turn.outer_strides[0]),
-            Argument::Long(turn.cross_strides[0]),
-            Argument::Write(**to),
-            Argument::Strides(turn.outer_strides[1]),
+        let arguments = self.arguments(&[
             Argument::Long(turn.cross_strides[1]),
             Argument::Shape(turn.outer),
             Argument::Int(turn.lengths[0]),
             Argument::Int(turn.lengths[1]),
             Argument::Long(tiles as i64),
-        ];
+        ]);
         let unit = self.define(Unit::new("transpose.cu", include_str!("../kernels/transpose.cu")), word);
         context.run(&unit, "transpose", Grid::of(tiles, threads), &arguments)
     }
@@ -142,18 +137,21 @@ impl TurningCopy<'_, '_> {
         }
         let [length, channels] = turn.lengths;
         let count = turn.count(to) * (length as usize).div_ceil(word);
-        let arguments = [
-            Argument::Read(**from),
-            Argument::Strides(turn.outer_strides[0]),
-            Argument::Long(turn.cross_strides[0]),
-            Argument::Write(**to),
-            Argument::Strides(turn.outer_strides[1]),
+        let arguments = self.arguments(&[
             Argument::Shape(turn.outer),
             Argument::Int(length),
             Argument::Long(count as i64),
-        ];
+        ]);
         let unit = self.define(Unit::new("interleave.cu", include_str!("../kernels/interleave.cu")), word);
         context.run(&unit.define("CHANNELS", channels), "interleave", Grid::over(count), &arguments)
+    }
+
+    /// The arguments of a kernel: the tensors, and these.
+    fn arguments<'a>(&'a self, others: &[Argument<'a>]) -> SmallVec<[Argument<'a>; 10]> {
+        let [from_by, to_by] = self.turn.outer_strides.map(Argument::Strides);
+        let from = [Argument::Read(*self.from), from_by, Argument::Long(self.turn.cross_strides[0])];
+        let tensors = from.into_iter().chain([Argument::Write(*self.to), to_by]);
+        tensors.chain(others.iter().copied()).collect()
     }
 
     /// Returns true if both tensors can be processed in chunks of this many elements.

@@ -1,4 +1,4 @@
-//! What layers with windows over up to three axes share: lengths in the form of kernels, and the order of channels.
+//! What layers with windows over up to three axes share: lengths in the form of kernels, grids, and the order of channels.
 
 use super::axes::is_chunked;
 use super::prelude::*;
@@ -40,6 +40,16 @@ pub(super) fn of_axes(values: impl ExactSizeIterator<Item = usize>, default: i32
 /// The lengths of some axes of a tensor in the form of kernels.
 pub(super) fn lengths(tensor: &DeviceTensor<'_>, axes: &[usize]) -> Result<KernelShape> {
     kernel_lengths(axes.iter().map(|&axis| tensor.shape().get(axis).copied().unwrap_or(1)))
+}
+
+/// A grid with this number of threads, in small blocks if large ones would be too few to keep the device busy.
+pub(super) fn spread(threads: usize) -> Grid {
+    const FEW: usize = 1 << 16;
+    const SMALL_BLOCK: u32 = 64;
+    match threads {
+        0..FEW => Grid::of(threads.div_ceil(SMALL_BLOCK as usize), SMALL_BLOCK),
+        _ => Grid::over(threads),
+    }
 }
 
 /// The kernels' macro for the padding mode.
