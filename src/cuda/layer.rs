@@ -1,7 +1,7 @@
 //! Layers on a GPU, and the context that they run in.
 
 use super::device::{
-    Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, LibraryWork, Queue, Unit,
+    Argument, CudaError, Device, DeviceTensor, Grid, Info, Kernel, Libraries, LibraryWork, Queue, Unit,
 };
 use crate::Limits;
 use crate::op::{self, CpuLayer, LayerError, Result, Tactic, TensorFormat, TensorMeta};
@@ -95,8 +95,16 @@ pub trait CudaLayer: fmt::Debug + Send + Sync + CloneCudaLayer {
         0
     }
 
+    /// Bytes of scratch memory with which a library of the device can choose among its algorithms for inputs like these. A layer
+    /// gets the larger of this and its [`workspace`](CudaLayer::workspace), and passes on what it does not use itself
+    /// ([`CudaContext::spare_scratch`]). Default: 0.
+    fn library_workspace(&self, libraries: &Libraries, inputs: &[TensorMeta]) -> usize {
+        let _ = (libraries, inputs);
+        0
+    }
+
     /// The minimum bytes of scratch memory that `forward` needs. It gets only these if the device has no room for the
-    /// [`workspace`](CudaLayer::workspace) of all layers, and can tell by [`CudaContext::scratch_left`]. Default: all of the
+    /// workspaces of all layers, and can tell by [`CudaContext::scratch_left`]. Default: all of the
     /// workspace.
     fn min_workspace(&self, inputs: &[TensorMeta], outputs: &[TensorMeta]) -> usize {
         self.workspace(inputs, outputs)

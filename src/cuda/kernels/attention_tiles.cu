@@ -2,7 +2,8 @@
 //
 // A block computes ROWS rows, 16 per warp. Keys and values are double-buffered in shared memory, KEYS at a time: the next ones
 // are loaded while these are multiplied. Scores stay in registers: the accumulators of q k^T have the layout of the left factor
-// of p v. Queries and keys are padded with zeros to DEPTH elements, and values to OUT. Strides are as in `attention.cu`.
+// of p v (for f32, which is multiplied as TF32, in another order of keys). Queries and keys are padded with zeros to DEPTH
+// elements, and values to OUT: to whole instructions, which take 8 words. Strides are as in `attention.cu`.
 // Q_VECTORIZED, K_VECTORIZED, V_VECTORIZED and Y_VECTORIZED are set if rows are contiguous and aligned to 16 bytes.
 
 #include "common.cuh"
@@ -16,19 +17,25 @@
 // The minimum number of resident blocks per multiprocessor.
 #define BLOCKS (DEPTH > 64 || OUT > 64 ? 2 : 3)
 
+#define WORDS(elements) ((elements) * (int)sizeof(T) / 4)
 // The pitch of rows in shared memory in words. Eight rows start in different banks.
-#define PITCH(length) ((length) / 2 + 4)
+#define PITCH(length) (WORDS(length) + 4)
 // The pitch of the queries, which the output overwrites.
 #define LINE PITCH(DEPTH > OUT ? DEPTH : OUT)
 // The words of a stage of keys and values.
 #define STAGE (KEYS * (PITCH(DEPTH) + PITCH(OUT)))
 
 // The number of elements in a 16-byte access.
-#define CHUNK 8
+#define CHUNK (16 / (int)sizeof(T))
 union __align__(16) Chunk {
     unsigned words[4];
     T elements[CHUNK];
 };
+
+typedef FactorOf<T>::Type Factor;
+
+static __device__ __forceinline__ unsigned rounded(unsigned word) { return FactorOf<T>::rounded(word); }
+static __device__ __forceinline__ unsigned rounded(float factor) { return rounded((unsigned)__float_as_int(factor)); }
 
 // Without masks, scores are scaled by log2(e), so that weights are powers of two. With masks, they are not: a mask may hide
 // elements with the lowest finite value of its type, which would overflow to infinity.
@@ -46,6 +53,16 @@ static __device__ __forceinline__ float weight_of(float score) {
 #endif
 }
 
+// Stores two adjacent elements of the output.
+template <class Element>
+static __device__ __forceinline__ void store_pair(unsigned* to, float first, float second) {
+    if constexpr (sizeof(Element) == 2) {
+        *to = pack<Element>(first, second);
+    } else {
+        to[0] = (unsigned)__float_as_int(first), to[1] = (unsigned)__float_as_int(second);
+    }
+}
+
 // Queries, keys or values of a head.
 struct Matrix {
     const T* from;
@@ -60,7 +77,7 @@ static __device__ void load_rows(const Matrix& matrix, int first, unsigned* shar
         int row = i / (LENGTH / CHUNK), column = i % (LENGTH / CHUNK) * CHUNK;
         bool is_inside = first + row < matrix.rows && column < matrix.length;
         const T* from = matrix.from + (is_inside ? (first + row) * matrix.by_row + column * matrix.by_column : 0);
-        unsigned* to = shared + row * ROW_PITCH + column / 2;
+        unsigned* to = shared + row * ROW_PITCH + WORDS(column);
         if (IS_VECTORIZED) {
             copy_async(to, from, is_inside ? 16 : 0);
         } else {
@@ -105,14 +122,17 @@ typedef float Scores[KEYS / 8][4];
 
 // The rows of a warp. A lane holds parts of two rows, its halves: g and g + 8 in the notation of `tensor_cores.cuh`.
 struct Rows {
-    unsigned queries[DEPTH / 16][4];
+    unsigned queries[WORDS(DEPTH) / 8][4];
     float sums[OUT / 8][4];
     // The maximum of the scores, and the lane's share of the sum of weights.
     float row_max[2], row_sum[2];
 
     __device__ void begin(const unsigned* from) {
 #pragma unroll
-        for (int i = 0; i < DEPTH / 16; ++i) load_matrix(queries[i], from + 8 * i, LINE);
+        for (int i = 0; i < WORDS(DEPTH) / 8; ++i) {
+            load_matrix(queries[i], from + 8 * i, LINE);
+            for (int word = 0; word < 4; ++word) queries[i][word] = rounded(queries[i][word]);
+        }
 #pragma unroll
         for (int i = 0; i < OUT / 8; ++i) {
             for (int part = 0; part < 4; ++part) sums[i][part] = 0;
@@ -134,14 +154,16 @@ struct Rows {
     template <bool IS_EDGE>
     __device__ void multiply(Scores& scores, const unsigned* keys, int count) const {
 #pragma unroll
-        for (int i = 0; i < DEPTH / 16; ++i) {
+        for (int i = 0; i < WORDS(DEPTH) / 8; ++i) {
 #pragma unroll
             for (int j = 0; j < KEYS / 16; ++j) {
                 if (IS_EDGE && 16 * j >= count) continue;
                 unsigned words[4];
                 load_matrix(words, keys + 16 * j * PITCH(DEPTH) + 8 * i, PITCH(DEPTH));
-                unsigned right[2][2] = {{words[0], words[2]}, {words[1], words[3]}};
-                for (int half = 0; half < 2; ++half) multiply_add<T>(scores[2 * j + half], queries[i], right[half]);
+                for (int half = 0; half < 2; ++half) {
+                    unsigned right[2] = {rounded(words[half]), rounded(words[half + 2])};
+                    multiply_add<Factor>(scores[2 * j + half], queries[i], right);
+                }
             }
         }
     }
@@ -191,15 +213,38 @@ struct Rows {
 #pragma unroll
         for (int j = 0; j < KEYS / 16; ++j) {
             if (IS_EDGE && 16 * j >= count) continue;
-            unsigned left[4];
-            for (int i = 0; i < 4; ++i) left[i] = pack<T>(weights[2 * j + i / 2][i % 2 * 2], weights[2 * j + i / 2][i % 2 * 2 + 1]);
+            const unsigned* rows = values + 16 * j * PITCH(OUT);
+            add_16_keys<T>(weights[2 * j], weights[2 * j + 1], rows);
+        }
+    }
+
+    template <class Element>
+    __device__ __forceinline__ void add_16_keys(const float (&first)[4], const float (&second)[4], const unsigned* values) {
+        if constexpr (sizeof(Element) == 2) {
+            unsigned left[4] = {pack<Element>(first[0], first[1]), pack<Element>(first[2], first[3]),
+                                pack<Element>(second[0], second[1]), pack<Element>(second[2], second[3])};
 #pragma unroll
             for (int i = 0; i < OUT / 16; ++i) {
                 unsigned words[4];
-                load_matrix_transposed(words, values + 16 * j * PITCH(OUT) + 8 * i, PITCH(OUT));
+                load_matrix_transposed(words, values + 8 * i, PITCH(OUT));
                 unsigned right[2][2] = {{words[0], words[1]}, {words[2], words[3]}};
-                for (int half = 0; half < 2; ++half) multiply_add<T>(sums[2 * i + half], left, right[half]);
+                for (int half = 0; half < 2; ++half) multiply_add<Element>(sums[2 * i + half], left, right[half]);
             }
+        } else {
+            add_8_keys(first, values);
+            add_8_keys(second, values + 8 * PITCH(OUT));
+        }
+    }
+
+    // Adds the weighted values of 8 keys, of f32. A lane has the weights of keys 2t and 2t + 1, but of the left factor words t
+    // and t + 4. The order of the keys is arbitrary, so these are the words of these keys, in both factors.
+    __device__ __forceinline__ void add_8_keys(const float (&weights)[4], const unsigned* values) {
+        unsigned left[4] = {rounded(weights[0]), rounded(weights[2]), rounded(weights[1]), rounded(weights[3])};
+        const unsigned* from = values + threadIdx.x % 4 * 2 * PITCH(OUT) + threadIdx.x % WARP / 4;
+#pragma unroll
+        for (int i = 0; i < OUT / 8; ++i) {
+            unsigned right[2] = {rounded(from[8 * i]), rounded(from[8 * i + PITCH(OUT)])};
+            multiply_add<Factor>(sums[i], left, right);
         }
     }
 
@@ -210,9 +255,11 @@ struct Rows {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             float all = warp_reduce<4>(row_sum[half], Sum<float>()), factor = all == 0 && MASKED_ROW_IS_ZERO ? 0 : 1 / all;
-            unsigned* line = tile + (lane / 4 + 8 * half) * LINE + lane % 4;
+            unsigned* line = tile + (lane / 4 + 8 * half) * LINE + WORDS(lane % 4 * 2);
 #pragma unroll
-            for (int i = 0; i < OUT / 8; ++i) line[4 * i] = pack<T>(sums[i][2 * half] * factor, sums[i][2 * half + 1] * factor);
+            for (int i = 0; i < OUT / 8; ++i) {
+                store_pair<T>(line + WORDS(8 * i), sums[i][2 * half] * factor, sums[i][2 * half + 1] * factor);
+            }
         }
         __syncwarp();
     }
@@ -223,7 +270,7 @@ static __device__ void write(const unsigned* tile, T* y, i64 by_row, i64 by_colu
     for (int i = threadIdx.x % WARP; i < 16 * (OUT / CHUNK); i += WARP) {
         int row = i / (OUT / CHUNK), column = i % (OUT / CHUNK) * CHUNK;
         if (row >= rows || column >= out) continue;
-        const Chunk chunk = *(const Chunk*)(tile + row * LINE + column / 2);
+        const Chunk chunk = *(const Chunk*)(tile + row * LINE + WORDS(column));
         T* to = y + row * by_row + column * by_column;
         if (Y_VECTORIZED) {
             *(Chunk*)to = chunk;

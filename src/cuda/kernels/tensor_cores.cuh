@@ -8,6 +8,11 @@
 //     right  (column g, word t), (column g, word t + 4)
 //     sums   (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
 
+// An f32 that has been rounded to TF32.
+struct tf32 {
+    unsigned bits;
+};
+
 // The type of the accumulators: exact for integers, f32 for all other types.
 template <class Element>
 struct AccumulatorOf {
@@ -20,9 +25,8 @@ struct AccumulatorOf<i8> {
 
 #ifdef IXION_EMULATOR
 
-static inline float to_tf32(float value) {
-    unsigned word = (unsigned)__float_as_int(value);
-    return isfinite(value) ? __int_as_float((int)((word + 0x1000u) & ~0x1fffu)) : value;
+static inline unsigned to_tf32(unsigned bits) {
+    return isfinite(__int_as_float((int)bits)) ? (bits + 0x1000u) & ~0x1fffu : bits;
 }
 
 template <class Element>
@@ -31,7 +35,12 @@ static inline typename AccumulatorOf<Element>::Type factor(const Element& x) {
 }
 template <>
 inline float factor<f32>(const f32& x) {
-    return to_tf32(x);
+    return __int_as_float((int)to_tf32((unsigned)__float_as_int(x)));
+}
+// Like tensor cores, ignores bits that TF32 does not have.
+template <>
+inline float factor<tf32>(const tf32& x) {
+    return __int_as_float((int)(x.bits & ~0x1fffu));
 }
 
 struct Fragments {
@@ -114,6 +123,7 @@ __device__ __forceinline__ void multiply_add(typename AccumulatorOf<Element>::Ty
                                              const unsigned (&right)[2]);
 MULTIPLY_ADD(f16, float, "+f", "m16n8k16.row.col.f32.f16.f16.f32")
 MULTIPLY_ADD(bf16, float, "+f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+MULTIPLY_ADD(tf32, float, "+f", "m16n8k8.row.col.f32.tf32.tf32.f32")
 MULTIPLY_ADD(i8, int, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 
 static __device__ __forceinline__ unsigned to_tf32(unsigned bits) {
@@ -126,9 +136,7 @@ template <>
 __device__ __forceinline__ void multiply_add<f32>(float (&sums)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
     unsigned a[4] = {to_tf32(left[0]), to_tf32(left[1]), to_tf32(left[2]), to_tf32(left[3])};
     unsigned b[2] = {to_tf32(right[0]), to_tf32(right[1])};
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    multiply_add<tf32>(sums, a, b);
 }
 
 static __device__ __forceinline__ unsigned shared_address(const void* at) {
@@ -189,3 +197,16 @@ static __device__ __forceinline__ void wait_for_copies() {
 }
 
 #endif
+
+// The factors of products with elements of a type, and their words: f32 is rounded. A kernel that multiplies a word several
+// times rounds it once.
+template <class Element>
+struct FactorOf {
+    typedef Element Type;
+    static __device__ __forceinline__ unsigned rounded(unsigned word) { return word; }
+};
+template <>
+struct FactorOf<f32> {
+    typedef tf32 Type;
+    static __device__ __forceinline__ unsigned rounded(unsigned word) { return to_tf32(word); }
+};

@@ -65,6 +65,8 @@ struct Tiles {
     out: usize,
     /// The number of keys in a block at a time; there are two such stages.
     keys: usize,
+    /// The bytes of an element.
+    size: usize,
 }
 
 impl Tiles {
@@ -72,23 +74,25 @@ impl Tiles {
     const ROWS: usize = 64;
 
     /// The tiling for heads of this width, or `None` if tensor cores cannot compute them. This is the only place that decides.
-    fn of(dtype: DType, widths: [usize; 2], info: &Info) -> Option<Self> {
-        const CHUNK: usize = 8;
+    fn of(dtype: DType, widths: [usize; 2], (allow_tf32, info): (bool, &Info)) -> Option<Self> {
         const MAX_WIDTH: usize = 128;
-        let is_supported = |width: &usize| (1..=MAX_WIDTH).contains(width) && width.is_multiple_of(CHUNK);
-        // Attention weights become factors in registers as pairs of 16-bit values, which f32 does not have.
-        if !tiles::supports(dtype, false, info) || !widths.iter().all(is_supported) {
+        /// The bytes of a row that an instruction multiplies.
+        const STEP: usize = 32;
+        let chunk = tiles::chunk(dtype);
+        let is_supported = |width: &usize| (1..=MAX_WIDTH).contains(width) && width.is_multiple_of(chunk);
+        if !tiles::supports(dtype, allow_tf32, info) || !widths.iter().all(is_supported) {
             return None;
         }
-        let [depth, out] = widths.map(|width| width.next_multiple_of(16));
-        let keys = if depth.max(out) <= 64 { 64 } else { 32 };
-        Some(Self { depth, out, keys }).filter(|tiles| tiles.shared() <= info.shared_memory as usize)
+        let size = dtype.size();
+        let [depth, out] = widths.map(|width| width.next_multiple_of(STEP / size));
+        let keys = if depth.max(out) <= 64 { 128 } else { 64 } / size;
+        Some(Self { depth, out, keys, size }).filter(|tiles| tiles.shared() <= info.shared_memory as usize)
     }
 
     /// The shared memory of a block in bytes: its rows, and two stages of keys and values, with 16 bytes of padding after each
     /// row.
     fn shared(&self) -> usize {
-        let row = |numbers: usize| 2 * numbers + 16;
+        let row = |numbers: usize| self.size * numbers + 16;
         Self::ROWS * row(self.depth.max(self.out)) + 2 * self.keys * (row(self.depth) + row(self.out))
     }
 
@@ -161,7 +165,8 @@ impl<'a> Attention<'a> {
     /// Returns an error if the shapes do not match.
     pub(super) fn run(&self, y: &DeviceTensor<'a>, context: &mut CudaContext<'_>) -> Result<()> {
         let sizes = self.sizes(y);
-        match Tiles::of(self.query.dtype(), [sizes.width, sizes.out], context.device().info()) {
+        let may_be_used = (context.tf32().products, context.device().info());
+        match Tiles::of(self.query.dtype(), [sizes.width, sizes.out], may_be_used) {
             Some(tiles) => self.run_tiles(&tiles, y, &sizes, context),
             None => self.run_plain(y, &sizes, context),
         }
@@ -356,7 +361,11 @@ impl CudaLayer for ScaledDotProductAttention {
 mod tests {
     use super::*;
 
-    fn is_for_tensor_cores(dtype: DType, widths: [usize; 2], has_tensor_cores: bool) -> bool {
+    fn is_for_tensor_cores(
+        dtype: DType,
+        widths: [usize; 2],
+        [has_tensor_cores, allow_tf32]: [bool; 2],
+    ) -> bool {
         let text = String::new;
         let (id, name, details, target) = (text(), text(), text(), text());
         let (memory, multiprocessors, shared_memory) = (1 << 30, 1, 96 * 1024);
@@ -372,20 +381,33 @@ mod tests {
             has_tensor_cores,
             libraries,
         };
-        Tiles::of(dtype, widths, &info).is_some()
+        Tiles::of(dtype, widths, (allow_tf32, &info)).is_some()
     }
 
     #[test]
-    fn tensor_cores_take_16_bit_types_in_whole_chunks() {
+    fn tensor_cores_take_whole_chunks() {
         for width in [8, 64, 72, 128] {
-            assert!(is_for_tensor_cores(DType::F16, [width, 128], true));
-            assert!(is_for_tensor_cores(DType::Bf16, [128, width], true));
-            assert!(!is_for_tensor_cores(DType::F16, [width, width], false));
-            assert!(!is_for_tensor_cores(DType::F32, [width, width], true));
+            for dtype in [DType::F16, DType::Bf16] {
+                assert!(is_for_tensor_cores(dtype, [width, 128], [true, false]));
+                assert!(is_for_tensor_cores(dtype, [128, width], [true, false]));
+                assert!(!is_for_tensor_cores(dtype, [width, width], [false, true]));
+            }
         }
         for width in [0, 4, 60, 136] {
-            assert!(!is_for_tensor_cores(DType::F16, [width, 64], true));
-            assert!(!is_for_tensor_cores(DType::F16, [64, width], true));
+            assert!(!is_for_tensor_cores(DType::F16, [width, 64], [true, true]));
+            assert!(!is_for_tensor_cores(DType::F16, [64, width], [true, true]));
+        }
+    }
+
+    #[test]
+    fn f32_is_multiplied_as_tf32_only_if_that_is_allowed() {
+        for width in [4, 60, 64, 128] {
+            assert!(is_for_tensor_cores(DType::F32, [width, 128], [true, true]));
+            assert!(!is_for_tensor_cores(DType::F32, [width, 128], [true, false]));
+            assert!(!is_for_tensor_cores(DType::F32, [width, 128], [false, true]));
+        }
+        for (dtype, width) in [(DType::F32, 0), (DType::F32, 62), (DType::F32, 132), (DType::F64, 64)] {
+            assert!(!is_for_tensor_cores(dtype, [width, 64], [true, true]));
         }
     }
 }

@@ -108,7 +108,7 @@ impl ConvParams<'_> {
         let &Operands { x, filter, bias, .. } = operands;
         let (unit, kernel, grid) = match is_depthwise(sizes.out_channels, self.groups) {
             true => {
-                let (unit, grid) = depthwise::unit(self.windows, operands, sizes, epilogue);
+                let (unit, grid) = depthwise::unit(self, operands, sizes, epilogue);
                 (unit, "depthwise", grid)
             }
             false => {

@@ -148,11 +148,17 @@ impl Convolution {
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: the library wrote the first `count` of them.
         let candidates = found.iter().take(count).map(|candidate| unsafe { candidate.assume_init_ref() });
+        let has_room = |it: &&sys::cudnnConvolutionFwdAlgoPerf_t| {
+            if it.memory > scratch {
+                log::debug!("cuDNN would rather have {} than {scratch} bytes of scratch memory", it.memory);
+            }
+            it.memory <= scratch
+        };
         // A fused convolution without an activation supports only one algorithm.
         let is_allowed = |algorithm| !self.is_fused() || self.work.is_relu || algorithm == FUSED;
-        let mut suitable = candidates.filter(|it| {
-            it.status == Status::CUDNN_STATUS_SUCCESS && it.memory <= scratch && is_allowed(it.algo)
-        });
+        let mut suitable = candidates
+            .filter(|it| it.status == Status::CUDNN_STATUS_SUCCESS && is_allowed(it.algo))
+            .filter(has_room);
         let chosen = suitable.next().ok_or_else(|| CudaError::Driver {
             call: "cudnnGetConvolutionForwardAlgorithm_v7".to_owned(),
             reason: format!("no algorithm works with {scratch} bytes of scratch memory"),

@@ -4,7 +4,7 @@ use super::outputs::PinnedOutputs;
 use super::segments::{MIN_JOBS, Segments};
 use super::{Scratch, SegmentAction};
 use crate::Limits;
-use crate::cuda::device::{CudaError, Device, DeviceTensor, Memory as DeviceMemory, Queue};
+use crate::cuda::device::{CudaError, Device, DeviceTensor, Info, Memory as DeviceMemory, Queue};
 use crate::cuda::{CudaContext, CudaIo, CudaLayer, CudaLayers, Faults, Tf32, Uses};
 use crate::engine::prepared::Job;
 use crate::graph::RuntimeGraph;
@@ -184,6 +184,15 @@ impl Store {
     }
 }
 
+/// The bytes of scratch memory that a layer and the libraries of a device make use of.
+pub(super) fn preferred_workspace(
+    layer: &dyn CudaLayer,
+    info: &Info,
+    (inputs, outputs): (&[TensorMeta], &[TensorMeta]),
+) -> usize {
+    layer.workspace(inputs, outputs).max(layer.library_workspace(&info.libraries, inputs))
+}
+
 /// Passes the bytes of a tensor in row-major order to `then`.
 fn with_bytes(
     view: &TensorView<'_>,
@@ -252,7 +261,9 @@ impl DeviceState {
     ) -> usize {
         let layer = self.layers.get(position).and_then(Option::as_ref);
         layer.map_or(0, |layer| match scratch {
-            Scratch::Preferred => layer.workspace(inputs, outputs),
+            Scratch::Preferred => {
+                preferred_workspace(&**layer, self.queue.device().info(), (inputs, outputs))
+            }
             Scratch::Minimum => layer.min_workspace(inputs, outputs),
         })
     }

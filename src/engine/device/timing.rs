@@ -1,6 +1,6 @@
 //! Times a layer on a device, on synthetic tensors.
 
-use super::cuda::{Accelerator, Resident, Store};
+use super::cuda::{Accelerator, Resident, Store, preferred_workspace};
 use crate::Limits;
 use crate::cuda::device::{Memory, Queue};
 use crate::cuda::{CudaContext, CudaIo, CudaLayer, Faults};
@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
         let device_inputs = inputs.iter().map(|meta| put(meta, true)).collect::<Result<Vec<_>, _>>()?;
         let device_outputs = outputs.iter().map(|meta| put(meta, false)).collect::<Result<Vec<_>, _>>()?;
         let weights = layer.weights()?.into_iter().map(|weight| store.put(weight)).collect();
-        let scratch = match layer.workspace(inputs, outputs) {
+        let scratch = match preferred_workspace(layer, accelerator.device.info(), (inputs, outputs)) {
             0 => None,
             bytes => Some(store.reserve(DType::U8, Layout::contiguous(Shape::new(&[bytes])?))),
         };

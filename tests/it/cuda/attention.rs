@@ -1,6 +1,7 @@
 //! Attention compared with the CPU: with plain arithmetic and with tensor cores.
 
-use super::{noise, one, same_as_cpu, several};
+use super::{noise, one, same_as_cpu, same_as_cpu_with, several};
+use ixion::cuda::{CudaLayers, Tf32};
 use ixion::tensor::{DType, Tensor};
 
 /// The kind of mask.
@@ -98,8 +99,13 @@ impl Kind {
         Self { dtype, widths, shared: 1, mask, views: [view; 3] }
     }
 
+    /// Compares the results for these lengths, exactly computed in f32.
+    fn check(&self, lengths: [usize; 2], batch: [usize; 2]) {
+        self.check_with(Tf32::NONE, lengths, batch);
+    }
+
     /// Compares the results for these lengths.
-    fn check(&self, [rows, columns]: [usize; 2], [samples, heads]: [usize; 2]) {
+    fn check_with(&self, tf32: Tf32, [rows, columns]: [usize; 2], [samples, heads]: [usize; 2]) {
         let &Self { dtype, widths: [width, out], shared, mask, views } = self;
         let shapes = [
             [samples, heads * shared, rows, width],
@@ -131,17 +137,23 @@ impl Kind {
         let tolerance = match dtype {
             DType::F16 => 4e-3,
             DType::Bf16 => 3e-2,
+            DType::F32 if tf32.products => 1e-2,
             _ => 1e-4,
         };
-        same_as_cpu(&several(&lines, &inputs), &inputs, tolerance);
+        let layers = CudaLayers::default().with_tf32(tf32);
+        same_as_cpu_with(&layers, &several(&lines, &inputs), &inputs, tolerance);
     }
 
     /// Compares the results `times` times, for random lengths of up to 130 rows and 200 columns.
     fn check_several(&self, times: usize) {
+        self.check_several_with(Tf32::NONE, times);
+    }
+
+    fn check_several_with(&self, tf32: Tf32, times: usize) {
         let seed = self.widths[0] * 31 + self.widths[1] * 7 + self.shared;
         for time in 0..times {
             let lengths = [drawn(seed + 2 * time, 130), drawn(seed + 2 * time + 1, 200)];
-            self.check(lengths, [1 + time % 2, 1 + (time + 1) % 2]);
+            self.check_with(tf32, lengths, [1 + time % 2, 1 + (time + 1) % 2]);
         }
     }
 }
@@ -196,6 +208,38 @@ fn tensor_cores_attend_in_any_layout() {
 }
 
 #[test]
+fn tensor_cores_attend_in_f32_as_tf32() {
+    let exact = DType::F32;
+    for (widths, mask, view) in [
+        ([64, 64], Mask::None, View::Heads),
+        ([64, 64], Mask::OfColumns(DType::F32), View::Plain),
+        ([32, 32], Mask::Causal, View::Heads),
+        ([4, 60], Mask::Bool, View::Plain),
+        ([20, 12], Mask::OfHeads(DType::F32), View::Turned),
+        ([80, 128], Mask::OfRows, View::Heads),
+        ([128, 36], Mask::Causal, View::Plain),
+    ] {
+        Kind::new(exact, widths, mask, view).check_several_with(Tf32::ALL, 2);
+    }
+    let kind = Kind::new(exact, [64, 64], Mask::None, View::Plain);
+    for lengths in [[1, 1], [16, 32], [17, 33], [130, 20]] {
+        kind.check_with(Tf32::ALL, lengths, [1, 2]);
+    }
+    Kind { shared: 2, ..Kind::new(exact, [16, 32], Mask::Causal, View::Plain) }
+        .check_several_with(Tf32::ALL, 2);
+}
+
+/// The error of TF32 is visible, and is not made unless it is asked for.
+#[test]
+fn f32_is_exact_unless_tf32_is_allowed() {
+    let line = "F.scaled_dot_product_attention a 3 1 x x1 x2 y $query=x $key=x1 $value=x2";
+    let inputs = [1, 2, 3].map(|seed| noise(DType::F32, &[1, 40, 64], seed));
+    for tf32 in [Tf32::NONE, Tf32::default()] {
+        same_as_cpu_with(&CudaLayers::default().with_tf32(tf32), &one(line, &inputs), &inputs, 5e-5);
+    }
+}
+
+#[test]
 fn heads_that_others_share() {
     for mask in [Mask::OfHeads(DType::F16), Mask::OfColumns(DType::F32)] {
         Kind { shared: 4, ..Kind::new(DType::F16, [16, 32], mask, View::Plain) }.check_several(2);
@@ -212,6 +256,11 @@ fn nan_scores_propagate_to_the_output() {
     for bad in [f64::NAN, f64::INFINITY, 60000.0] {
         let inputs = [numbers(bad), noise(DType::F16, &[1, 70, 16], 1), noise(DType::F16, &[1, 70, 16], 2)];
         same_as_cpu(&one(line, &inputs), &inputs, 4e-3);
+        if !bad.is_finite() {
+            let inputs = inputs.map(|input| input.cast(DType::F32).unwrap());
+            let layers = CudaLayers::default().with_tf32(Tf32::ALL);
+            same_as_cpu_with(&layers, &one(line, &inputs), &inputs, 1e-2);
+        }
     }
 }
 

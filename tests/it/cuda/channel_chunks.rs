@@ -116,6 +116,34 @@ fn grouped(
     )
 }
 
+/// Rows that are no multiple of a strip, strides, single rows, padding on one side, and an epilogue with another input.
+#[test]
+fn depthwise_convolutions_compute_strips_of_rows() {
+    for (window, keys, shape) in [
+        ("3,3", "dilation=(1,1) padding=(1,1) stride=(1,1) padding_mode=zeros", [2, 16, 5, 9]),
+        ("3,3", "dilation=(2,1) padding=(2,1) stride=(2,2) padding_mode=zeros", [1, 16, 7, 10]),
+        ("5,5", "dilation=(1,1) padding=(2,2) stride=(2,2) padding_mode=zeros", [1, 16, 6, 13]),
+        ("5,5", "dilation=(1,1) padding=(2,0) stride=(1,1) padding_mode=zeros", [2, 8, 4, 10]),
+        ("1,3", "dilation=(1,1) padding=(0,2) stride=(1,1) padding_mode=zeros", [1, 24, 1, 4]),
+        // Padding is on one side only.
+        ("2,4", "dilation=(1,1) padding=same stride=(1,1) padding_mode=zeros", [1, 8, 3, 7]),
+    ] {
+        let channels = shape[1];
+        for (dtype, tolerance) in TYPES {
+            let inputs = [noise(dtype, &shape, 1)];
+            let line = grouped("nn.Conv2d", [channels, channels, channels], window, keys, dtype);
+            alternating(&one(&line, &inputs), &inputs, tolerance);
+        }
+    }
+    let keys = "dilation=(1,1) padding=(1,1) stride=(1,1) padding_mode=zeros";
+    for (dtype, tolerance) in TYPES {
+        let inputs = [noise(dtype, &[2, 8, 3, 6], 1), noise(dtype, &[2, 8, 3, 6], 2)];
+        let line = grouped("nn.Conv2d", [8, 8, 8], "3,3", keys, dtype).replace(" x y ", " x a ");
+        let lines = [&*line, "pnnx.Expression e 2 1 a x1 b expr=add(@0,@1)", "nn.SiLU s 1 1 b y"];
+        alternating(&several(&lines, &inputs), &inputs, tolerance);
+    }
+}
+
 #[test]
 fn convolutions_take_chunks_of_channels() {
     let keys = "dilation=(2,1) padding=(2,1) stride=(1,2) padding_mode=zeros";
