@@ -6,7 +6,8 @@
 //! tiles.
 //!
 //! Tiles are processed in strips, whose transformed values stay in the second-level cache from the first step to the
-//! last.
+//! last. A strip may span several samples: those of few tiles would otherwise be products of few rows, which take as long
+//! as reading their weights.
 //!
 //! The transforms cost accuracy: they cancel large sums, whose rounding errors remain. Nearly all of the error is that of
 //! the sums over the channels, which are therefore computed in parts of few channels. Mean errors, in multiples of those
@@ -90,6 +91,8 @@ impl Tile {
 #[derive(Debug)]
 pub struct WinogradConv {
     shape: BlockedShape,
+    /// The number of samples that are convolved together.
+    samples: usize,
     block: usize,
     tile: Tile,
     transforms: Transforms,
@@ -119,8 +122,8 @@ impl Shared {
     }
 }
 
-/// The operands of the convolution of one sample.
-struct Sample<'a> {
+/// The operands of the convolution of all samples.
+struct Operands<'a> {
     input: &'a [f32],
     weights: &'a WinogradWeights,
     output: Shared,
@@ -132,6 +135,7 @@ struct Sample<'a> {
 struct Segment {
     /// The position of the first tile within the strip.
     at: usize,
+    sample: usize,
     row: usize,
     columns: Range<usize>,
 }
@@ -146,20 +150,20 @@ impl WinogradConv {
         shape.groups == 1 && is_simple(0) && is_simple(1)
     }
 
-    /// Prepares everything that depends on the size of the planes. Returns `None` if there are no kernels for blocks of
-    /// `block` channels, or if [`WinogradConv::suits`] is false.
-    pub fn new(shape: BlockedShape, (tile, block): (Tile, usize)) -> Option<Self> {
-        Some(Self::for_isa(isa_for(block).filter(|_| Self::suits(&shape))?, shape, tile))
+    /// Prepares everything that depends on the number of samples and the size of the planes. Returns `None` if there are no
+    /// kernels for blocks of `block` channels, or if [`WinogradConv::suits`] is false.
+    pub fn new(shape: BlockedShape, samples: usize, (tile, block): (Tile, usize)) -> Option<Self> {
+        Some(Self::for_isa(isa_for(block).filter(|_| Self::suits(&shape))?, (shape, samples), tile))
     }
 
-    fn for_isa(isa: Isa, shape: BlockedShape, tile: Tile) -> Self {
+    fn for_isa(isa: Isa, (shape, samples): (BlockedShape, usize), tile: Tile) -> Self {
         let block = isa.lanes();
         let (planes, out_planes) = (shape.channels.div_ceil(block), shape.out_channels.div_ceil(block));
         let bytes =
             |channels: usize| tile.numbers().saturating_mul(channels).saturating_mul(size_of::<f32>());
         let weights = bytes(shape.channels.saturating_mul(shape.out_channels));
         let [rows, columns] = shape.outputs().map(|len| len.div_ceil(tile.side()));
-        let tiles = rows.saturating_mul(columns).max(1);
+        let tiles = rows.saturating_mul(columns).saturating_mul(samples).max(1);
         let max_tiles = weights.clamp(CACHED, MAX_CACHED) / bytes((planes + out_planes) * block).max(1);
         let max_tiles = max_tiles.clamp(1, tiles);
         // An odd distance spreads the values that are written together over all sets of the first-level cache.
@@ -167,10 +171,33 @@ impl WinogradConv {
         let pieces = (0..planes).map(|plane| plane * row).collect();
         let transforms = transforms(isa, tile.side());
         let has_few_weights = weights <= CACHED;
-        Self { shape, block, tile, transforms, planes, pieces, out_planes, has_few_weights, max_tiles, row }
+        Self {
+            shape,
+            samples,
+            block,
+            tile,
+            transforms,
+            planes,
+            pieces,
+            out_planes,
+            has_few_weights,
+            max_tiles,
+            row,
+        }
     }
 
-    /// Rows and columns of tiles.
+    /// The number of samples that are convolved together.
+    pub fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// The tiles of all samples.
+    fn count(&self) -> usize {
+        let [rows, columns] = self.tiles();
+        rows.saturating_mul(columns).saturating_mul(self.samples)
+    }
+
+    /// Rows and columns of the tiles of a sample.
     fn tiles(&self) -> [usize; 2] {
         self.shape.outputs().map(|len| len.div_ceil(self.tile.side()))
     }
@@ -198,8 +225,7 @@ impl WinogradConv {
     /// The number of strips for `threads` threads. If it is smaller than `threads`, all threads compute each strip
     /// together, because each of them would otherwise have to read all weights from a distant cache.
     fn strips(&self, threads: usize) -> usize {
-        let [rows, columns] = self.tiles();
-        let tiles = rows.saturating_mul(columns);
+        let tiles = self.count();
         let strips = tiles.div_ceil(self.max_tiles);
         match strips >= threads || self.has_few_weights {
             true => strips.next_multiple_of(threads.max(1)).min(tiles),
@@ -207,7 +233,7 @@ impl WinogradConv {
         }
     }
 
-    /// Convolves one sample, on as many threads of the current pool as there is scratch memory for.
+    /// Convolves all samples, on as many threads of the current pool as there is scratch memory for.
     ///
     /// # Errors
     /// Fails if the deadline has passed or the epilogue fails.
@@ -224,9 +250,8 @@ impl WinogradConv {
         epilogue: &SumEpilogue<'_>,
         limits: &Limits,
     ) -> Result<()> {
-        let [inputs, outputs] = self.shape.sample(self.block);
-        let [rows, columns] = self.tiles();
-        let tiles = rows * columns;
+        let [inputs, outputs] = self.shape.sample(self.block).map(|len| len.saturating_mul(self.samples));
+        let tiles = self.count();
         if outputs == 0 || tiles == 0 {
             return Ok(());
         }
@@ -237,7 +262,7 @@ impl WinogradConv {
         );
         assert!(epilogue.added.is_none_or(|added| added.len() >= outputs), "too few values to add");
         let output = Shared(output[..outputs].as_mut_ptr());
-        let sample = Sample { input: &input[..inputs], weights, output, epilogue, limits };
+        let operands = Operands { input: &input[..inputs], weights, output, epilogue, limits };
         let slot = self.least_scratch();
         assert!(scratch.len() >= slot, "scratch memory is too short");
         let slots = threads().min(scratch.len() / slot);
@@ -245,7 +270,7 @@ impl WinogradConv {
         let strip = |at: usize| tiles * at / strips..tiles * (at + 1) / strips;
         if slots == 1 || strips < slots {
             let (scratch, is_shared) = (&mut scratch[..slot], threads() > 1);
-            return (0..strips).try_for_each(|at| self.strip(&sample, strip(at), scratch, is_shared));
+            return (0..strips).try_for_each(|at| self.strip(&operands, strip(at), scratch, is_shared));
         }
         let (next, scratch) = (AtomicUsize::new(0), Shared(scratch.as_mut_ptr()));
         each(slots, true, &|at| {
@@ -256,7 +281,7 @@ impl WinogradConv {
                 if at >= strips {
                     return Ok(());
                 }
-                self.strip(&sample, strip(at), scratch, false)?;
+                self.strip(&operands, strip(at), scratch, false)?;
             }
         })
     }
@@ -265,7 +290,7 @@ impl WinogradConv {
     /// share the work.
     fn strip(
         &self,
-        sample: &Sample<'_>,
+        operands: &Operands<'_>,
         tiles: Range<usize>,
         scratch: &mut [f32],
         is_shared: bool,
@@ -275,8 +300,8 @@ impl WinogradConv {
         let (seen, sums) = scratch.split_at_mut(before * self.tile.numbers());
         let (seen_at, sums_at) = (Shared(seen.as_mut_ptr()), Shared(sums.as_mut_ptr()));
         each(self.planes, is_shared, &|plane| {
-            sample.limits.check_deadline()?;
-            self.transform_input(sample.input, tiles.clone(), plane, seen_at);
+            operands.limits.check_deadline()?;
+            self.transform_input(operands.input, tiles.clone(), plane, seen_at);
             Ok(())
         })?;
         let size = Size { lines: 1, rows: tiles.len() };
@@ -291,26 +316,31 @@ impl WinogradConv {
                 row: self.block,
                 line: 0,
             };
-            let panels = sample.weights.of_number(number).view();
+            let panels = operands.weights.of_number(number).view();
             let (output, terms) = (sums_at.at(number * after), self.tile.terms());
             let results = Results { output, len: after, target, is_far: true, terms };
             // SAFETY: there is memory for the sums of each value, and nothing else writes these.
-            unsafe { multiply_alone(panels, &factors, size, results, sample.limits) }
+            unsafe { multiply_alone(panels, &factors, size, results, operands.limits) }
         })?;
         let sums = &*sums;
         each(self.out_planes, is_shared, &|plane| {
-            sample.limits.check_deadline()?;
-            self.store(sample, tiles.clone(), plane, sums)
+            operands.limits.check_deadline()?;
+            self.store(operands, tiles.clone(), plane, sums)
         })
     }
 
     /// Splits a range of tiles by rows of tiles.
     fn segments(&self, tiles: Range<usize>) -> impl Iterator<Item = Segment> + use<> {
-        let across = self.tiles()[1];
+        let [down, across] = self.tiles();
         (tiles.start / across..tiles.end.div_ceil(across)).map(move |row| {
             let start = tiles.start.max(row * across);
             let end = tiles.end.min((row + 1) * across);
-            Segment { at: start - tiles.start, row, columns: start - row * across..end - row * across }
+            Segment {
+                at: start - tiles.start,
+                sample: row / down,
+                row: row % down,
+                columns: start - row * across..end - row * across,
+            }
         })
     }
 
@@ -319,8 +349,9 @@ impl WinogradConv {
         let [height, width] = self.shape.lens;
         let (len, places, block) = (self.tile.side(), self.tile.places(), self.block);
         let [top, left] = self.shape.windows.map(|window| window.pad_before);
-        let input = &input[plane * height * width * block..][..height * width * block];
+        let plane_len = height * width * block;
         for segment in self.segments(tiles) {
+            let input = &input[(segment.sample * self.planes + plane) * plane_len..][..plane_len];
             let first = segment.row * len;
             let is_within = first >= top && first - top + places <= height;
             // Columns of tiles that see no padding.
@@ -382,20 +413,21 @@ impl WinogradConv {
     }
 
     /// Transforms the sums of a block of output channels back, applies the epilogue and stores the results.
-    fn store(&self, sample: &Sample<'_>, tiles: Range<usize>, plane: usize, sums: &[f32]) -> Result<()> {
+    fn store(&self, operands: &Operands<'_>, tiles: Range<usize>, plane: usize, sums: &[f32]) -> Result<()> {
         let [rows, columns] = self.shape.outputs();
-        let (len, block, epilogue) = (self.tile.side(), self.block, sample.epilogue);
+        let (len, block, epilogue) = (self.tile.side(), self.block, operands.epilogue);
         for segment in self.segments(tiles) {
             let (row, column) = (segment.row * len, segment.columns.start * len);
             let (stored, across) = (len.min(rows - row), (segment.columns.end * len).min(columns) - column);
-            let at = ((plane * rows + row) * columns + column) * block;
+            let out_plane = segment.sample * self.out_planes + plane;
+            let at = ((out_plane * rows + row) * columns + column) * block;
             let tiles = Outputs {
                 from: sums[plane * self.row + segment.at * block..].as_ptr(),
                 plane: self.distances()[1],
-                bias: sample.weights.biases(plane).as_ptr(),
+                bias: operands.weights.biases(plane).as_ptr(),
                 added: epilogue.added.map_or(std::ptr::null(), |added| added[at..].as_ptr()),
                 bounds: epilogue.bounds,
-                to: sample.output.at(at),
+                to: operands.output.at(at),
                 line: columns * block,
                 rows: stored,
                 columns: across,
@@ -407,7 +439,7 @@ impl WinogradConv {
             for row in 0..stored {
                 let at = at + row * columns * block;
                 // SAFETY: these results are within the output, and no other thread uses them.
-                let piece = unsafe { std::slice::from_raw_parts_mut(sample.output.at(at), across * block) };
+                let piece = unsafe { std::slice::from_raw_parts_mut(operands.output.at(at), across * block) };
                 elementwise.apply(epilogue.first + at, piece)?;
             }
         }

@@ -352,7 +352,11 @@ impl Conv {
         let ConvAlgorithm::Winograd(tile) = self.blocks.algorithm else {
             return Ok(Sizes::Dense(DenseConv::new(shape, self.blocks.algorithm.dense(blocking))));
         };
-        WinogradConv::new(shape, (tile, blocking.block)).map(Sizes::Winograd).ok_or_else(no_kernel)
+        // A sample with another border than zeros is padded on its own.
+        let is_alone = self.padding_mode.mirror().is_some();
+        let samples = if is_alone { 1 } else { input.first().copied().unwrap_or(1) };
+        let conv = WinogradConv::new(shape, samples, (tile, blocking.block));
+        conv.map(Sizes::Winograd).ok_or_else(no_kernel)
     }
 
     /// The elements of scratch memory for a sample with its border.

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 /// A convolution with all its optional parts.
 #[derive(Debug, Clone)]
 struct Case {
+    samples: usize,
     channels: usize,
     outputs: usize,
     lens: [usize; 2],
@@ -57,16 +58,16 @@ impl Case {
     /// The blocked output; the padding of the last input block is NaN.
     fn run(&self, isa: Isa, tile: Tile) -> Vec<f32> {
         let (shape, block) = (self.shape(), isa.lanes());
-        let [inputs, outputs] = shape.sample(block);
+        let [inputs, outputs] = shape.sample(block).map(|len| len * self.samples);
         let mut input = vec![f32::NAN; inputs];
-        for ((_, c, y, x), &value) in self.input().indexed_iter() {
-            input[blocked([c, y, x], self.lens, block)] = value as f32;
+        for ((n, c, y, x), &value) in self.input().indexed_iter() {
+            input[n * shape.sample(block)[0] + blocked([c, y, x], self.lens, block)] = value as f32;
         }
         let single = |values: ndarray::ArrayD<f64>| values.iter().map(|&x| x as f32).collect::<Vec<_>>();
         let (weight, bias) = (single(self.weight().into_dyn()), single(Self::noise(&[self.outputs], 3)));
         let bias = self.has_bias.then_some(&bias[..]);
         let weights = WinogradWeights::for_isa(isa, &shape, (&weight, bias), tile);
-        let conv = WinogradConv::for_isa(isa, shape, tile);
+        let conv = WinogradConv::for_isa(isa, (shape, self.samples), tile);
         let added: Vec<f32> = (0..outputs).map(Self::added).collect();
         let epilogue = SumEpilogue {
             bounds: self.bounds,
@@ -80,7 +81,8 @@ impl Case {
     }
 
     fn input(&self) -> ndarray::Array4<f64> {
-        Self::noise(&[1, self.channels, self.lens[0], self.lens[1]], 1).into_dimensionality::<Ix4>().unwrap()
+        let lens = [self.samples, self.channels, self.lens[0], self.lens[1]];
+        Self::noise(&lens, 1).into_dimensionality::<Ix4>().unwrap()
     }
 
     fn weight(&self) -> ndarray::Array4<f64> {
@@ -93,8 +95,8 @@ impl Case {
         let bias = self.has_bias.then(|| bias.as_slice().unwrap());
         let want = naive::conv2d(self.input().view(), self.weight().view(), bias, &shape.windows, 1);
         let (mut error, mut largest) = (0.0f64, 0.0f64);
-        for ((_, o, y, x), &sum) in want.indexed_iter() {
-            let at = blocked([o, y, x], shape.outputs(), block);
+        for ((n, o, y, x), &sum) in want.indexed_iter() {
+            let at = n * shape.sample(block)[1] + blocked([o, y, x], shape.outputs(), block);
             let sum = if self.is_added { sum + f64::from(Self::added(at)) } else { sum };
             let mut want = [sum.clamp(self.bounds[0].into(), self.bounds[1].into()) as f32];
             if self.is_finished {
@@ -126,9 +128,10 @@ fn cases() -> impl Strategy<Value = Case> {
         Just([[0; 2]; 2]),
         any::<[[u8; 2]; 2]>().prop_map(|pads| { pads.map(|pair| pair.map(|pad| usize::from(pad % 9))) })
     ];
-    let sizes = (1usize..40, 1usize..40, [1usize..22, 1usize..22], pads);
+    let sizes = (1usize..4, 1usize..40, 1usize..40, [1usize..22, 1usize..22], pads);
     (sizes, bounds, any::<[bool; 3]>()).prop_map(
-        |((channels, outputs, lens, pads), bounds, [has_bias, is_added, is_finished])| Case {
+        |((samples, channels, outputs, lens, pads), bounds, [has_bias, is_added, is_finished])| Case {
+            samples,
             channels,
             outputs,
             lens,
@@ -175,16 +178,17 @@ proptest! {
     #[test]
     fn scratch_memory_suffices_for_smaller_inputs(
         [channels, out_channels] in [1usize..700, 1usize..700], tile in prop::sample::select(&Tile::ALL[..]),
-        lens in [1usize..200, 1usize..200], more in [0usize..60, 0usize..60],
+        lens in [1usize..200, 1usize..200], more in [0usize..60, 0usize..60], samples in [1usize..40, 0usize..9],
     ) {
         let window = Window { kernel: 3, stride: 1, dilation: 1, pad_before: 1, pad_after: 0 };
         let larger = [lens[0] + more[0], lens[1] + more[1]];
         for isa in Isa::supported() {
-            let scratch = |lens: [usize; 2]| {
+            let scratch = |lens: [usize; 2], samples: usize| {
                 let shape = BlockedShape { channels, out_channels, groups: 1, lens, windows: [window; 2] };
-                WinogradConv::for_isa(isa, shape, tile).scratch()
+                WinogradConv::for_isa(isa, (shape, samples), tile).scratch()
             };
-            let (alone, pooled) = on_threads(&[2, 5], || [scratch(lens), scratch(larger)]);
+            let all = || [scratch(lens, samples[0]), scratch(larger, samples[0] + samples[1])];
+            let (alone, pooled) = on_threads(&[2, 5], all);
             for [smaller, larger] in pooled.into_iter().chain([alone]) {
                 prop_assert!(smaller <= larger, "{:?}: {} > {}", isa, smaller, larger);
             }
@@ -196,6 +200,7 @@ proptest! {
 #[test]
 fn many_tiles_and_many_weights_are_shared_by_threads() {
     let case = |channels, outputs, lens| Case {
+        samples: 2,
         channels,
         outputs,
         lens,

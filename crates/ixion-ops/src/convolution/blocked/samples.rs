@@ -56,7 +56,7 @@ struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Convolves the samples in turn.
+    /// Convolves the samples in turn, or all together where that is faster.
     fn run(
         &self,
         output: &mut [f32],
@@ -78,6 +78,11 @@ impl Samples<'_> {
             Sizes::Depthwise(_) => context.scratch::<f32>(room)?,
         };
         let (padded, scratch) = scratch.split_at_mut(room);
+        let together = match &self.ready.sizes {
+            Sizes::Winograd(conv) => conv.samples(),
+            Sizes::Dense(_) | Sizes::Depthwise(_) => 1,
+        };
+        let (sample, out_sample) = (sample * together, out_sample * together);
         for (index, output) in output.chunks_exact_mut(out_sample).enumerate() {
             let (input, first) = (&self.input[index * sample..][..sample], index * out_sample);
             let input = match &self.ready.border {
