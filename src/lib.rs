@@ -48,7 +48,8 @@
 //! ## The API
 //!
 //! `tests/api.txt` in the repository lists the API. It does not include what this documentation hides: the built-in operators
-//! and their kernels, and `course`, the parts of the framework that lessons take apart. These change without notice.
+//! and their kernels; `cli`, the command; and `course`, the parts of the framework that lessons take apart. These change without
+//! notice.
 //!
 //! ## Features
 //!
@@ -61,6 +62,13 @@
 //! | `cuda` | layers for NVIDIA GPUs; the GPU libraries are loaded when a program requests a device |
 //! | `cuda-emulator` | the same layers emulated on the CPU, for learning and testing |
 
+// The command is written as a program that uses this crate.
+#[cfg(feature = "cli")]
+extern crate self as ixion;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 #[cfg(feature = "gpu")]
 pub mod cuda;
 pub mod engine;

@@ -1,7 +1,5 @@
-//! The `ixion` command, implemented in [`cli`].
-
-mod cli;
+//! The `ixion` command, which is in the library's hidden module `cli`, since the Python package has it as well.
 
 fn main() -> std::process::ExitCode {
-    cli::main()
+    ixion::cli::main()
 }

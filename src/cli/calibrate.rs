@@ -2,14 +2,15 @@
 
 use super::model::ModelArgs;
 use super::plugins::PluginArgs;
-use super::run::files::{Source, sources};
+use super::run::files::Source;
 use super::run::inputs;
 use super::runner::run_failure;
-use super::{Bar, Exit, Failure, LimitArgs, Spinner, Table, Terminal, files, numbers};
+use super::{Bar, Exit, Failure, LimitArgs, Refusal, Spinner, Table, Terminal, files, numbers};
 use clap::{Args, ValueEnum};
 use ixion::Limits;
 use ixion::engine::calibration::{Loss, Operand};
 use ixion::engine::{Calibration, EngineError, Method, Scales};
+use ixion::graph::RuntimeGraph;
 use ixion::tensor::Tensor;
 use ixion::vision::ModelCard;
 use serde_json::{Value, json};
@@ -85,11 +86,11 @@ enum How {
     Entropy,
 }
 
-impl From<How> for Method {
-    fn from(how: How) -> Self {
-        match how {
-            How::Minmax => Self::MinMax,
-            How::Entropy => Self::Entropy,
+impl How {
+    fn method(self) -> Method {
+        match self {
+            Self::Minmax => Method::MinMax,
+            Self::Entropy => Method::Entropy,
         }
     }
 }
@@ -112,10 +113,10 @@ impl CalibrateArgs {
         }
         files::check_new_file(&self.output)?;
         let (card, files) = (model.card(&limits)?, self.files()?);
-        let given = files.iter().flatten().map(|file| file.path.clone());
+        let given = files.iter().map(|file| file.path.clone());
         files::check_kept(&self.output, model.files().into_iter().chain(given))?;
         let mut calibration = self.start(&model, &limits)?;
-        let (runs, method) = (files.len(), Method::from(self.method));
+        let (runs, method) = (files.len(), self.method.method());
         let mut rounds = Rounds { files, card, limits, bar: Bar::start(runs * self.rounds()) };
         rounds.run(&mut calibration, Calibration::see_range)?;
         if method == Method::Entropy {
@@ -146,30 +147,63 @@ impl CalibrateArgs {
     }
 
     /// The input files in the folder, sorted by name, or `--max` of them.
-    fn files(&self) -> Result<Vec<Vec<Source>>, Failure> {
-        let folder = self.inputs.display();
-        let unreadable = |error: io::Error| {
-            Failure::unusable(format!("{folder}: cannot read the folder: {error}"))
-                .advise("--inputs takes a folder with images, .npy, .npz or .csv files")
-        };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(&self.inputs).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.is_file() && KINDS.iter().any(|kind| files::has_extension(&path, kind)) {
-                paths.push(path);
-            }
-        }
-        if paths.is_empty() {
-            return Err(Failure::unusable(format!(
-                "{folder}: there is no .{} in this folder",
-                KINDS.join(", .")
-            )));
-        }
-        paths.sort();
-        let count = self.max.map_or(paths.len(), |max| paths.len().min(max as usize));
-        let chosen = (0..count).filter_map(|at| paths.get(at * paths.len() / count));
-        chosen.map(|path| sources(&[path.display().to_string()])).collect()
+    fn files(&self) -> Result<Vec<Source>, Failure> {
+        let paths = samples(&self.inputs, self.max.map(|max| max as usize))?;
+        paths.iter().map(|path| Source::file(path)).collect()
     }
+}
+
+/// As [`samples_in`].
+fn samples(folder: &Path, max: Option<usize>) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error: io::Error| {
+        Failure::unusable(format!("{}: cannot read the folder: {error}", folder.display()))
+            .advise("give a folder with images, .npy, .npz or .csv files")
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_file() && KINDS.iter().any(|kind| files::has_extension(&path, kind)) {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let (folder, kinds) = (folder.display(), KINDS.join(", ."));
+        return Err(Failure::unusable(format!("{folder}: there is no .{kinds} in this folder")));
+    }
+    paths.sort();
+    let count = max.map_or(paths.len(), |max| max.min(paths.len()));
+    Ok((0..count).filter_map(|at| paths.get(at * paths.len() / count).cloned()).collect())
+}
+
+/// The files in a folder that can be inputs, sorted by name, or at most `max` of them, evenly spaced.
+///
+/// # Errors
+/// Fails if the folder cannot be read or has no such file.
+pub fn samples_in(folder: &Path, max: Option<usize>) -> Result<Vec<PathBuf>, Refusal> {
+    Ok(samples(folder, max)?)
+}
+
+/// The inputs of a model from a file: an image, which is prepared as described by the card, or arrays.
+///
+/// # Errors
+/// Fails if the file cannot be read, or if it does not have what the model needs.
+pub fn inputs_of(
+    file: &Path,
+    graph: &RuntimeGraph,
+    card: Option<&ModelCard>,
+    limits: &Limits,
+) -> Result<Vec<Tensor>, Refusal> {
+    Ok(tensors(&Source::file(file)?, graph, card, limits)?)
+}
+
+fn tensors(
+    file: &Source,
+    graph: &RuntimeGraph,
+    card: Option<&ModelCard>,
+    limits: &Limits,
+) -> Result<Vec<Tensor>, Failure> {
+    let (inputs, _) = inputs::gather(std::slice::from_ref(file), graph, card, None, limits)?;
+    Ok(inputs.into_iter().map(|(_, tensor)| tensor).collect())
 }
 
 /// The extensions of files that can be inputs.
@@ -177,7 +211,7 @@ const KINDS: [&str; 6] = ["png", "jpg", "jpeg", "npy", "npz", "csv"];
 
 /// Runs the model on all files, once for each round.
 struct Rounds {
-    files: Vec<Vec<Source>>,
+    files: Vec<Source>,
     card: Option<ModelCard>,
     limits: Limits,
     bar: Bar,
@@ -190,9 +224,7 @@ impl Rounds {
         mut see: impl FnMut(&mut Calibration, Vec<Tensor>) -> Result<(), EngineError>,
     ) -> Result<(), Failure> {
         for file in &self.files {
-            let (inputs, _) =
-                inputs::gather(file, calibration.graph(), self.card.as_ref(), None, &self.limits)?;
-            let inputs = inputs.into_iter().map(|(_, tensor)| tensor).collect();
+            let inputs = tensors(file, calibration.graph(), self.card.as_ref(), &self.limits)?;
             see(calibration, inputs).map_err(run_failure)?;
             self.bar.step();
         }

@@ -1,9 +1,18 @@
 //! Exit codes, and the errors that the command reports.
 
+use super::caller::tell;
+use ixion::engine::{EngineError, PlanFileError, ScalesError};
+use ixion::graph::GraphError;
+use ixion::op::{LayerError, RegistryError};
+use ixion::passes::PassError;
+use ixion::plugin::PluginError;
+use ixion::pnnx::{PnnxError, WeightError};
+use ixion::shape::ShapeError;
+use ixion::tensor::{LimitError, TensorError};
+use ixion::vision::VisionError;
 use std::error::Error;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The exit status of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +25,14 @@ pub(crate) enum Exit {
     Unusable,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(match exit {
+impl Exit {
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
             Exit::Fine => 0,
             Exit::Failed => 1,
             Exit::Unusable => 2,
-        })
+        }
     }
 }
 
@@ -58,7 +68,7 @@ impl Failure {
     /// Prints the message to stderr. Prints nothing if the failure is only a closed pipe.
     pub(crate) fn report(&self) {
         if self.exit != Exit::Fine {
-            eprintln!("error: {}", self.message());
+            tell("error", self.message());
         }
     }
 
@@ -70,6 +80,25 @@ impl Failure {
             message.push_str(advice);
         }
         message
+    }
+
+    /// The error of the library; `None` if the command itself found the problem.
+    pub(crate) fn into_error(self) -> Option<ixion::Error> {
+        macro_rules! first_of {
+            ($error:ident: $($kind:ty),+) => {{
+                $(let $error = match $error.downcast::<$kind>() {
+                    Ok(found) => return Some((*found).into()),
+                    Err(other) => other,
+                };)+
+                drop($error);
+                None
+            }};
+        }
+        let error = self.error;
+        first_of!(
+            error: EngineError, GraphError, PnnxError, PlanFileError, ScalesError, ShapeError, LayerError, PluginError,
+            RegistryError, PassError, WeightError, TensorError, LimitError, VisionError
+        )
     }
 }
 
@@ -122,6 +151,13 @@ mod tests {
         let failure = Failure::unusable(Outer(Middle(io::Error::other("inner")))).advise("try again");
         assert_eq!(failure.message(), "outer\n  because: middle: inner\n  hint: try again");
         assert_eq!(failure.exit(), Exit::Unusable);
+    }
+
+    #[test]
+    fn errors_of_the_library_are_found_again() {
+        let late = Failure::failed(LimitError::DeadlineExceeded).advise("allow more time");
+        assert!(matches!(late.into_error(), Some(ixion::Error::Limit(LimitError::DeadlineExceeded))));
+        assert!(Failure::unusable("text").into_error().is_none());
     }
 
     #[test]

@@ -56,13 +56,13 @@ pub(crate) enum Layouts {
     Narrowest,
 }
 
-impl From<Layouts> for Formats {
-    fn from(layouts: Layouts) -> Self {
-        match layouts {
-            Layouts::Cheapest => Self::Cheapest,
-            Layouts::Plain => Self::Plain,
-            Layouts::Alternating => Self::Alternating,
-            Layouts::Narrowest => Self::Narrowest,
+impl Layouts {
+    fn formats(self) -> Formats {
+        match self {
+            Self::Cheapest => Formats::Cheapest,
+            Self::Plain => Formats::Plain,
+            Self::Alternating => Formats::Alternating,
+            Self::Narrowest => Formats::Narrowest,
         }
     }
 }
@@ -91,7 +91,7 @@ impl FormatArgs {
     /// Fails if the scales cannot be read.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, EngineError> {
         let builder =
-            builder.with_formats(self.layouts.into()).with_precisions(self.precision.iter().copied());
+            builder.with_formats(self.layouts.formats()).with_precisions(self.precision.iter().copied());
         let builder = builder.without_tactics(self.without_tactic.iter().cloned());
         let builder = builder.with_tactics(self.tactic.iter().cloned());
         let builder = if self.fast { builder.with_fast_tactics() } else { builder };
@@ -109,7 +109,7 @@ impl FormatArgs {
 }
 
 /// The user's cache folder, from the environment. `None` if the variables are not set.
-pub(crate) fn caches() -> Option<PathBuf> {
+pub fn caches() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if cfg!(windows) {
         return variable("LOCALAPPDATA");

@@ -1,7 +1,7 @@
 //! The options that limit memory and time.
 
 use clap::Args;
-use ixion::Limits;
+use ixion::{CancelToken, Limits};
 use std::time::Duration;
 
 /// `--limit-memory` and `--timeout`.
@@ -18,12 +18,15 @@ pub(crate) struct LimitArgs {
     /// The deadline is checked between operators, and while a long one computes. For `verify`, it applies to each case.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Global options")]
     timeout: Option<Duration>,
+    /// What ends the work early, if a program runs the command.
+    #[arg(skip)]
+    pub(crate) cancel: Option<CancelToken>,
 }
 
 impl LimitArgs {
     /// The limits, with a deadline counted from now.
     pub(crate) fn start(&self) -> Limits {
-        let mut limits = Limits::default();
+        let mut limits = Limits { cancel: self.cancel.clone(), ..Limits::default() };
         if let Some(bytes) = self.limit_memory {
             limits.max_total_bytes = bytes;
             limits.max_tensor_bytes = bytes;
@@ -83,10 +86,10 @@ mod tests {
 
     #[test]
     fn options_become_limits() {
-        let args = LimitArgs { limit_memory: Some(10), timeout: None };
+        let args = LimitArgs { limit_memory: Some(10), timeout: None, cancel: None };
         let limits = args.start();
         assert_eq!((limits.max_total_bytes, limits.max_tensor_bytes, limits.deadline), (10, 10, None));
-        let timed = LimitArgs { limit_memory: None, timeout: Some(Duration::from_secs(60)) };
+        let timed = LimitArgs { limit_memory: None, timeout: Some(Duration::from_secs(60)), cancel: None };
         assert!(timed.start().deadline.is_some());
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SEED: u64 = 0;
 
 /// The minimum warm-up: a number of runs and a time.
-const WARM_UP: (usize, Duration) = (2, Duration::from_millis(300));
+pub const WARM_UP: (usize, Duration) = (2, Duration::from_millis(300));
 
 /// The model, its inputs, and how it runs.
 #[derive(Debug, Args)]

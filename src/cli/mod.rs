@@ -1,7 +1,7 @@
 //! The `ixion` command: thin wrappers around the library, one file (or folder) for each subcommand.
 //!
-//! Every subcommand is a struct of arguments with a method `run`. It writes to a [`Terminal`], and returns an [`Exit`] or a
-//! [`Failure`], which determine the exit code:
+//! Every subcommand is a struct of arguments with a method `run`. It writes to a `Terminal`, and returns an `Exit` or a
+//! `Failure`, which determine the exit code:
 //!
 //! | code | meaning |
 //! |---|---|
@@ -10,10 +10,13 @@
 //! | 2 | the arguments could not be used: a usage error, an unreadable or invalid file |
 //!
 //! A closed pipe (`ixion … | head`) is not an error.
+//!
+//! What is public here is for the program `ixion` and the Python package, and changes without notice.
 
 mod bench;
 mod build;
 mod calibrate;
+mod caller;
 #[cfg(feature = "linalg")]
 mod compress;
 #[cfg(not(feature = "linalg"))]
@@ -44,13 +47,22 @@ mod warnings;
 
 use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};
-use ixion_drawing::numbers;
+use ixion::CancelToken;
 use limits::LimitArgs;
 use progress::{Bar, Spinner};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use table::{Table, list};
 use terminal::{Style, Terminal};
+
+pub use calibrate::{inputs_of, samples_in};
+pub use caller::{Listener, Progress};
+pub use formats::caches;
+pub use ixion_drawing::numbers;
+pub use measure::WARM_UP;
+pub use profile::{Row, by_type, rows, timeline};
+pub use runner::{Record, record};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -100,16 +112,22 @@ enum Command {
     Devices(devices::DevicesArgs),
 }
 
-/// Parses the command line and runs the subcommand.
-pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    ExitCode::from(run_line(std::env::args_os().collect(), None))
+}
+
+/// Runs a command line, which begins with the program's name, and returns the exit code. A cancelled command ends with 1.
+pub fn run_line(line: Vec<OsString>, cancel: Option<&CancelToken>) -> u8 {
+    let mut cli = match Cli::try_parse_from(line) {
         Ok(cli) => cli,
         Err(usage) => {
             // If this cannot be printed, there is no way to report it.
             let _ = usage.print();
-            return if usage.use_stderr() { Exit::Unusable.into() } else { Exit::Fine.into() };
+            return if usage.use_stderr() { Exit::Unusable.code() } else { Exit::Fine.code() };
         }
     };
+    cli.limits.cancel = cancel.cloned();
     start_log(cli.verbose);
     let mut terminal = Terminal::stdout();
     let result = cli.run(&mut terminal).and_then(|exit| {
@@ -117,14 +135,70 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit)
     });
     match result {
-        Ok(exit) => exit.into(),
+        Ok(exit) => exit.code(),
         Err(failure) => {
             // Output written before the failure must appear before its message.
             let _ = terminal.flush();
             failure.report();
-            failure.exit().into()
+            failure.exit().code()
         }
     }
+}
+
+/// Why there is no output: the exit code, and the message without the word `error`.
+#[derive(Debug)]
+pub struct Refusal {
+    /// 1 if the work failed, 2 if the arguments could not be used.
+    pub code: u8,
+    /// What the command would print to stderr.
+    pub message: String,
+    /// The error of the library; `None` if the command itself found the problem.
+    pub error: Option<Box<ixion::Error>>,
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.exit().code(),
+            message: failure.message(),
+            error: failure.into_error().map(Box::new),
+        }
+    }
+}
+
+impl From<clap::Error> for Refusal {
+    fn from(usage: clap::Error) -> Self {
+        let text = usage.to_string();
+        let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+        Self { code: Exit::Unusable.code(), message, error: None }
+    }
+}
+
+/// Runs a command line, which begins with the program's name, and returns what it writes to the standard output, also if its
+/// result is negative. Bars tell the listener of their steps, and what would be written to stderr goes to the log. A cancelled
+/// `verify` leaves out the cases that have not begun.
+///
+/// # Errors
+/// Fails as the command does.
+pub fn capture(line: Vec<OsString>, cancel: &CancelToken, listener: Listener) -> Result<Vec<u8>, Refusal> {
+    let mut cli = match Cli::try_parse_from(line) {
+        Ok(cli) => cli,
+        Err(help) if !help.use_stderr() => return Ok(help.to_string().into_bytes()),
+        Err(usage) => return Err(usage.into()),
+    };
+    cli.limits.cancel = Some(cancel.clone());
+    let (mut terminal, output) = Terminal::buffer();
+    caller::on_behalf(listener, || cli.run(&mut terminal))?;
+    Ok(output.take())
+}
+
+/// The line with `--json`; `None` if its subcommand has no such option, or not beside the others.
+pub fn with_json(line: &[OsString]) -> Option<Vec<OsString>> {
+    // What follows `--` is no option.
+    let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+    let mut line = line.to_vec();
+    line.insert(end, "--json".into());
+    Cli::try_parse_from(line.clone()).is_ok().then_some(line)
 }
 
 impl Cli {
@@ -160,10 +234,8 @@ fn start_log(verbose: u8) {
         let level = if level == "warn" { "warning" } else { &level };
         writeln!(out, "{level}: {}", record.args())
     });
-    if let Err(error) = builder.try_init() {
-        // Only a second logger can cause this, and there is none.
-        eprintln!("warning: logging is disabled: {error}");
-    }
+    // A program that calls the command may have a logger of its own, or have called it before.
+    let _ = builder.try_init();
 }
 
 #[cfg(test)]
@@ -183,5 +255,42 @@ mod tests {
             );
             assert!(help.contains("Examples:"), "{} has no examples", subcommand.get_name());
         }
+    }
+
+    #[test]
+    fn a_program_receives_the_output_or_the_message() {
+        let captured = |line: &[&str]| {
+            let silent: Listener = std::rc::Rc::new(|_| {});
+            capture(line.iter().map(OsString::from).collect(), &CancelToken::default(), silent)
+        };
+        let listed = captured(&["ixion", "operators", "--json", "F.relu"]).unwrap();
+        assert!(listed.starts_with(b"{") && listed.ends_with(b"}\n"));
+        let refused = captured(&["ixion", "inspect", "no/such.param"]).unwrap_err();
+        assert!(refused.code == 2 && refused.message.starts_with("no/such.param: "), "{refused:?}");
+        assert!(matches!(refused.error.as_deref(), Some(ixion::Error::Pnnx(_))), "{refused:?}");
+        let usage = captured(&["ixion", "operators", "--jsn"]).unwrap_err();
+        assert!(usage.code == 2 && usage.message.starts_with("unexpected argument"), "{usage:?}");
+        assert!(captured(&["ixion", "inspect", "--help"]).unwrap().starts_with(b"Show the operators"));
+    }
+
+    #[test]
+    fn a_cancelled_verification_fails() {
+        let mut cli = Cli::try_parse_from(["ixion", "verify", "model_file/digits"]).unwrap();
+        let cancel = CancelToken::default();
+        cancel.cancel();
+        cli.limits.cancel = Some(cancel);
+        assert!(matches!(cli.run(&mut Terminal::buffer().0), Ok(Exit::Failed)));
+    }
+
+    #[test]
+    fn json_is_asked_for_where_it_can_be() {
+        let with = |line: &[&str]| with_json(&line.iter().map(OsString::from).collect::<Vec<_>>());
+        let found = with(&["ixion", "inspect", "x.param"]).unwrap();
+        assert_eq!(found, ["ixion", "inspect", "x.param", "--json"]);
+        let found = with(&["ixion", "--timeout", "3", "operators", "--", "-x"]).unwrap();
+        assert_eq!(found, ["ixion", "--timeout", "3", "operators", "--json", "--", "-x"]);
+        assert_eq!(with(&["ixion", "inspect", "x.param", "--svg", "x.svg"]), None);
+        assert_eq!(with(&["ixion", "convert", "x.param", "y.param"]), None);
+        assert_eq!(with(&["ixion"]), None);
     }
 }

@@ -218,7 +218,7 @@ impl ModelArgs {
     /// The failure of a model that cannot be read or built.
     pub(crate) fn unusable(&self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         let error = error.into();
-        if is_late(&*error) {
+        if is_ended(&*error) {
             return Failure::failed(error);
         }
         let failure = Failure::unusable(error);
@@ -240,10 +240,14 @@ fn lacks_plugin(error: &EngineError) -> bool {
     wanted.parse().is_ok_and(|name: PluginName| name.namespace() != <Creator>::BUILT_IN)
 }
 
-/// Returns true if the deadline has passed.
-fn is_late(error: &(dyn Error + 'static)) -> bool {
+/// Returns true if the deadline has passed or the work was cancelled.
+fn is_ended(error: &(dyn Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |&cause| cause.source());
-    causes.any(|cause| cause.downcast_ref() == Some(&LimitError::DeadlineExceeded))
+    causes.any(|cause| match (cause.downcast_ref::<LimitError>(), cause.downcast_ref::<EngineError>()) {
+        (Some(limit), _) => matches!(limit, LimitError::DeadlineExceeded | LimitError::Cancelled),
+        (_, Some(error)) => matches!(error, EngineError::TimedOut { .. } | EngineError::Cancelled { .. }),
+        (None, None) => false,
+    })
 }
 
 /// Suggestions for a path that is not a file: up to three .param files in the folder itself or its parent.

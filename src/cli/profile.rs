@@ -3,10 +3,13 @@
 mod events;
 mod picture;
 
+pub use picture::timeline;
+
 use super::measure::{Subject, SubjectArgs, giga_per_second, milliseconds, percentile};
 use super::runner::{Record, run_failure};
 use super::{Bar, Exit, Failure, LimitArgs, Style, Table, Terminal, files, list, numbers};
 use clap::Args;
+use ixion::graph::RuntimeGraph;
 use ixion::op::TensorMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -57,15 +60,23 @@ pub(crate) struct ProfileArgs {
 
 /// The cost of one operator, or of all operators of a type, in one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Row {
-    name: String,
-    op_type: String,
-    count: usize,
-    time: Duration,
-    macs: u64,
-    bytes: u64,
-    inputs: Vec<TensorMeta>,
-    outputs: Vec<TensorMeta>,
+pub struct Row {
+    /// The operator's name; empty for a type.
+    pub name: String,
+    /// The operator's type.
+    pub op_type: String,
+    /// The number of operators.
+    pub count: usize,
+    /// The median of their running times, or the sum of the medians.
+    pub time: Duration,
+    /// The multiply-accumulate operations.
+    pub macs: u64,
+    /// The bytes of inputs, outputs and weights, each counted once.
+    pub bytes: u64,
+    /// The element types and shapes of the operator's inputs; empty for a type.
+    pub inputs: Vec<TensorMeta>,
+    /// The element types and shapes of its outputs; empty for a type.
+    pub outputs: Vec<TensorMeta>,
 }
 
 impl ProfileArgs {
@@ -88,7 +99,8 @@ impl ProfileArgs {
             files::write_text(path, &events.to_string())?;
         }
         if let Some(path) = &self.timeline {
-            let picture = picture::timeline(&subject, self.top);
+            let (title, settings) = (subject.file().to_string(), subject.settings());
+            let picture = timeline(title, &settings, &subject.record, self.top);
             files::write_text(path, &picture.to_svg())?;
         }
         match self.json {
@@ -110,7 +122,7 @@ impl ProfileArgs {
             subject.record = record;
             bar.step();
         }
-        Ok(rows(subject, &subject.record, times))
+        Ok(rows(subject.runner.graph(), &subject.record, times))
     }
 
     fn report(&self, terminal: &mut Terminal, subject: &Subject<'_>, rows: &[Row]) -> io::Result<()> {
@@ -164,10 +176,11 @@ fn slowest(times: &[Duration], top: Option<u32>) -> Vec<usize> {
     order
 }
 
-fn rows(subject: &Subject<'_>, record: &Record, times: Vec<Vec<Duration>>) -> Vec<Row> {
+/// A row for each entry of a record; `times` has those of all runs, for each entry.
+pub fn rows(graph: &RuntimeGraph, record: &Record, times: Vec<Vec<Duration>>) -> Vec<Row> {
     let row = |(layer, mut times): (&ixion::graph::LayerTrace, Vec<Duration>)| {
         times.sort_unstable();
-        let operator = subject.runner.graph().operator_named(&layer.name);
+        let operator = graph.operator_named(&layer.name);
         let weights = operator.map_or(0, |operator| operator.weight_bytes());
         Row {
             name: layer.name.clone(),
@@ -184,7 +197,7 @@ fn rows(subject: &Subject<'_>, record: &Record, times: Vec<Vec<Duration>>) -> Ve
 }
 
 /// The sums over all operators of each type, the slowest type first.
-fn by_type(rows: &[Row]) -> Vec<Row> {
+pub fn by_type(rows: &[Row]) -> Vec<Row> {
     let mut types: BTreeMap<&str, Row> = BTreeMap::new();
     for row in rows {
         let sum = types.entry(&row.op_type).or_default();
@@ -200,15 +213,18 @@ fn by_type(rows: &[Row]) -> Vec<Row> {
 }
 
 impl Row {
-    fn share(&self, total: Duration) -> f64 {
+    /// The share of the time of a whole run; 0 if that is 0.
+    pub fn share(&self, total: Duration) -> f64 {
         if total.is_zero() { 0.0 } else { self.time.div_duration_f64(total) }
     }
 
-    fn gflops(&self) -> f64 {
+    /// Billions of floating-point operations per second; a multiply-accumulate counts as two.
+    pub fn gflops(&self) -> f64 {
         giga_per_second(self.macs.saturating_mul(2), self.time)
     }
 
-    fn gigabytes(&self) -> f64 {
+    /// Billions of bytes per second.
+    pub fn gigabytes(&self) -> f64 {
         giga_per_second(self.bytes, self.time)
     }
 

@@ -1,5 +1,7 @@
-//! Progress on stderr for work that takes longer than a second; none if stderr is not a terminal.
+//! Progress on stderr for work that takes longer than a second; none if stderr is not a terminal. A program that runs the command
+//! is told of each step instead.
 
+use super::caller::{self, Listener, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::mpsc::{Sender, channel};
@@ -17,7 +19,7 @@ pub(crate) struct Spinner {
 
 impl Spinner {
     pub(crate) fn start(message: impl Into<String>) -> Self {
-        if !std::io::stderr().is_terminal() {
+        if caller::listener().is_some() || !std::io::stderr().is_terminal() {
             return Self { stop: None, thread: None };
         }
         let message = message.into();
@@ -50,6 +52,7 @@ impl Drop for Spinner {
 pub(crate) struct Bar {
     bar: ProgressBar,
     start: Instant,
+    listener: Option<Listener>,
 }
 
 impl Bar {
@@ -58,11 +61,18 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {eta} left") {
             bar.set_style(style);
         }
-        Self { bar, start: Instant::now() }
+        let listener = caller::listener();
+        if let Some(listener) = &listener {
+            listener(Progress::Begin(steps));
+        }
+        Self { bar, start: Instant::now(), listener }
     }
 
     /// Advances by one step.
     pub(crate) fn step(&self) {
+        if let Some(listener) = &self.listener {
+            return listener(Progress::Step);
+        }
         if self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }

@@ -79,10 +79,12 @@ pub(crate) struct Outcome {
 }
 
 /// The trace of one run, and when each operator began.
-pub(crate) struct Record {
-    pub(crate) trace: Trace,
+#[derive(Debug)]
+pub struct Record {
+    /// What ran, and for how long.
+    pub trace: Trace,
     /// The time from the start of the run, for each entry of the trace.
-    pub(crate) starts: Vec<Duration>,
+    pub starts: Vec<Duration>,
 }
 
 impl EngineArgs {
@@ -182,7 +184,10 @@ impl Runner {
     }
 
     fn planned(plan: Plan, limits: &Limits) -> Result<Self, EngineError> {
-        let context = Context::shared(Arc::new(plan))?;
+        let mut context = Context::shared(Arc::new(plan))?;
+        if let Some(cancel) = &limits.cancel {
+            context.share_cancel_token(cancel.clone());
+        }
         Ok(Self { kind: Kind::Engine(Box::new(context)), warnings: Vec::new(), limits: limits.clone() })
     }
 
@@ -293,16 +298,20 @@ fn plan(context: &mut Context<'static>, inputs: &[Tensor], traced: bool) -> Resu
     let trace = context.run_traced(&views)?;
     let time = start.elapsed();
     let outputs: Vec<Tensor> = context.outputs().iter().flatten().cloned().collect();
-    let output_bytes = outputs.iter().map(|output| output.byte_len() as u64).sum::<u64>();
-    let record = Record {
+    Ok((outputs, time, Some(record(context, trace))))
+}
+
+/// The record of a context's last run, which was traced.
+pub fn record(context: &Context<'_>, trace: ixion::engine::Trace) -> Record {
+    let output_bytes = context.outputs().iter().flatten().map(|output| output.byte_len() as u64).sum::<u64>();
+    Record {
         starts: trace.steps.iter().map(|step| step.start).collect(),
         trace: Trace {
             layers: trace.steps.iter().map(|step| layer_trace(context, step)).collect(),
             total: trace.total,
             peak_bytes: (context.arena_bytes() as u64).saturating_add(output_bytes),
         },
-    };
-    Ok((outputs, time, Some(record)))
+    }
 }
 
 fn layer_trace(context: &Context<'_>, step: &ixion::engine::StepTrace) -> LayerTrace {

@@ -1,6 +1,8 @@
 //! Standard output: buffered, with colour on a terminal, and with errors returned as values.
 
+use std::cell::RefCell;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::rc::Rc;
 
 /// The output of a command.
 pub(crate) struct Terminal {
@@ -42,6 +44,12 @@ impl Terminal {
         Self { out: Box::new(BufWriter::new(stdout)), colour }
     }
 
+    /// A terminal without colours whose output is kept in memory.
+    pub(crate) fn buffer() -> (Self, Buffer) {
+        let buffer = Buffer::default();
+        (Self { out: Box::new(buffer.clone()), colour: false }, buffer)
+    }
+
     /// The text in its style, or unchanged if colours are disabled.
     pub(crate) fn paint(&self, style: Style, text: impl std::fmt::Display) -> String {
         if self.colour { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_string() }
@@ -64,6 +72,27 @@ impl Write for Terminal {
     }
 }
 
+/// Output that is kept in memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Buffer(Rc<RefCell<Vec<u8>>>);
+
+impl Buffer {
+    /// All that was written so far.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +103,13 @@ mod tests {
         let coloured = Terminal { out: Box::new(Vec::new()), colour: true };
         assert_eq!(plain.paint(Style::Good, "PASS"), "PASS");
         assert_eq!(coloured.paint(Style::Good, "PASS"), "\x1b[32mPASS\x1b[0m");
+    }
+
+    #[test]
+    fn a_buffer_has_what_was_written() {
+        let (mut terminal, output) = Terminal::buffer();
+        write!(terminal, "a").unwrap();
+        write!(terminal, "b").unwrap();
+        assert_eq!(output.take(), b"ab");
     }
 }

@@ -1,11 +1,12 @@
 //! Warnings about operators that contradict what the file records.
 
+use super::caller::tell;
 use ixion::shape::{Contradiction, Evidence};
 use serde_json::{Value, json};
 
-/// Prints a line for each warning to stderr.
+/// Tells the user of each warning.
 pub(crate) fn print(warnings: &[Contradiction]) {
-    warnings.iter().for_each(|warning| eprintln!("warning: {}", warning.message()));
+    warnings.iter().for_each(|warning| tell("warning", warning.message()));
 }
 
 /// The warnings as a JSON array.
@@ -33,7 +34,6 @@ fn warning(warning: &Contradiction) -> Value {
         Evidence::Itself { operand } | Evidence::Product { operand } | Evidence::Written { operand } => {
             object["operand"] = operand.clone().into();
         }
-        _ => {}
     }
     object
 }

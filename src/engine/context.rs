@@ -40,6 +40,8 @@ pub struct Context<'p> {
     pub(super) buffers: Vec<Option<Tensor>>,
     timeout: Option<Duration>,
     cancel: CancelToken,
+    /// Whether the token is also that of other work, which is not to go on after a run has ended.
+    is_shared: bool,
     /// The operator whose plugin never returned.
     stuck: Option<Box<OperatorPlace>>,
 }
@@ -98,6 +100,7 @@ impl<'p> Context<'p> {
             buffers,
             timeout: None,
             cancel,
+            is_shared: false,
             stuck: None,
         };
         context.prepare_largest()?;
@@ -120,6 +123,12 @@ impl<'p> Context<'p> {
     /// A token that cancels runs of this context from another thread. One call ends the current run, or the next one.
     pub fn cancel_token(&self) -> CancelToken {
         self.cancel.clone()
+    }
+
+    /// Cancels runs by this token, which stays cancelled.
+    #[doc(hidden)]
+    pub fn share_cancel_token(&mut self, cancel: CancelToken) {
+        (self.cancel, self.is_shared) = (cancel, true);
     }
 
     /// The size of the arena in bytes: all activations that are neither inputs nor outputs, and scratch memory.
@@ -241,7 +250,7 @@ impl<'p> Context<'p> {
         let result = with_deadline(&limits, || self.run_within(&limits, inputs, outputs, trace));
         match &result {
             Err(EngineError::Stuck { place }) => self.stuck = Some(place.clone()),
-            Err(EngineError::Cancelled { .. }) => self.cancel.reset(),
+            Err(EngineError::Cancelled { .. }) if !self.is_shared => self.cancel.reset(),
             _ => {}
         }
         result

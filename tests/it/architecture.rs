@@ -9,9 +9,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The crates that the folders of `src/` depend on, besides `op`, a module of `ops`. Their own dependencies are in their
-/// Cargo.toml.
-const CRATES: &[&str] = &["drawing", "kernels", "ops", "pnnx", "tensor", "vision"];
+/// The crates in `crates/`. Those that the folders of `src/` depend on are in the arrows, as is `op`, a module of `ops`; their own
+/// dependencies are in their Cargo.toml.
+const CRATES: &[&str] = &["drawing", "kernels", "ops", "pnnx", "python", "tensor", "vision"];
 
 /// Each folder with the folders and crates that it may use.
 const ARROWS: &[(&str, &[&str])] = &[

@@ -33,6 +33,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -605,23 +606,52 @@ def text_of(inputs: Sequence[Tensor]) -> str:
     return ",".join("[" + ",".join(map(str, tensor.shape)) + "]" + TYPES[tensor.dtype] for tensor in inputs)
 
 
-def run_pnnx(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tensor]], options: Sequence[str], target: Path) -> None:
-    """Writes `target`.pnnx.param and `target`.pnnx.bin."""
+@contextlib.contextmanager
+def pnnx_running(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tensor]], options: Sequence[str], target: Path,
+                 timeout: float | None = None) -> Iterator[None]:
+    """Runs PNNX beside the body of the statement, and then writes `target`.pnnx.param and `target`.pnnx.bin.
+
+    PNNX is ended by what the body raises, and after `timeout` seconds. Raises ExportError if it writes no files, and
+    subprocess.TimeoutExpired if it does not end in time.
+    """
     import pnnx
 
     shapes = [f"inputshape{'' if number == 0 else '2'}={text_of(inputs)}" for number, inputs in enumerate(samples[:2])]
     with tempfile.TemporaryDirectory() as scratch:
-        module.save(f"{scratch}/model.pt")
+        try:
+            module.save(f"{scratch}/model.pt")
+        except RuntimeError as error:
+            raise ExportError(f"PyTorch cannot save what it traced: {error}") from error
         command = [str(pnnx.EXEC_PATH), "model.pt", *shapes, "fp16=0", *options]
-        ended = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace", check=False)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        # Nobody would read from a pipe meanwhile.
+        with open(f"{scratch}/said.txt", "wb") as said:
+            try:
+                running = subprocess.Popen(command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            except OSError as error:
+                raise ExportError(f"PNNX cannot be started: {error}") from error
+            with running:
+                try:
+                    yield
+                    running.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                finally:
+                    running.kill()
+                    # After Ctrl-C, the end of the statement does not wait.
+                    running.wait()
         param, archive = Path(scratch, "model.pnnx.param"), Path(scratch, "model.pnnx.bin")
-        if not param.is_file() or param.stat().st_size == 0:
-            said = (ended.stdout + ended.stderr).splitlines()
+        if not (param.is_file() and archive.is_file()) or param.stat().st_size == 0:
+            lines = Path(scratch, "said.txt").read_text(encoding="utf-8", errors="replace").splitlines()
             # The frames of its stack come last, after the reason.
-            said = [line for line in said if line.strip() and not line.lstrip().startswith("frame #")]
-            raise ExportError(f"PNNX wrote no file and ended with code {ended.returncode}:\n  " + "\n  ".join(said[-3:]))
+            lines = [line for line in lines if line.strip() and not line.lstrip().startswith("frame #")]
+            raise ExportError(f"PNNX wrote no file and ended with code {running.returncode}:\n  " + "\n  ".join(lines[-3:]))
         shutil.copyfile(param, f"{target}.pnnx.param")
         shutil.copyfile(archive, f"{target}.pnnx.bin")
+
+
+def run_pnnx(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tensor]], options: Sequence[str], target: Path) -> None:
+    """Writes `target`.pnnx.param and `target`.pnnx.bin."""
+    with pnnx_running(module, samples, options, target):
+        pass
 
 
 def find_ixion(given: str | os.PathLike | None) -> str | None:

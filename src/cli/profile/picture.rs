@@ -3,15 +3,14 @@
 use super::slowest;
 use crate::cli::kinds::kind;
 use crate::cli::list;
-use crate::cli::measure::Subject;
 use crate::cli::numbers::{percent, plural, time};
+use crate::cli::runner::Record;
 use ixion::graph::LayerTrace;
 use ixion_drawing::{Bar, Timeline};
 use std::time::Duration;
 
-/// The timeline of a run, with all operators or the `top` slowest ones.
-pub(super) fn timeline(subject: &Subject<'_>, top: Option<u32>) -> Timeline {
-    let record = &subject.record;
+/// The timeline of a run, with all operators or the `top` slowest ones. `settings` says how the model ran, and on what.
+pub fn timeline(title: String, settings: &str, record: &Record, top: Option<u32>) -> Timeline {
     let layers = &record.trace.layers;
     let times: Vec<Duration> = layers.iter().map(|layer| layer.time).collect();
     let (total, inside) = (record.trace.total, times.iter().sum::<Duration>());
@@ -24,9 +23,8 @@ pub(super) fn timeline(subject: &Subject<'_>, top: Option<u32>) -> Timeline {
         few => format!("the {few} slowest of {}", plural(layers.len(), "operator")),
     };
     let inside = percent(share(inside, total));
-    let summary =
-        format!("{}; {shown} in one run of {}, {inside} of it at work", subject.settings(), time(total));
-    Timeline { title: subject.file().to_string(), summary, bars, total }
+    let summary = format!("{settings}; {shown} in one run of {}, {inside} of it at work", time(total));
+    Timeline { title, summary, bars, total }
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {

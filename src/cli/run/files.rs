@@ -78,6 +78,11 @@ impl Source {
         self.kind == Kind::Picture
     }
 
+    /// A file that is for the next input, whatever characters its path has.
+    pub(in crate::cli) fn file(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { name: None, path: path.to_owned(), kind: kind(path, None)? })
+    }
+
     fn of(name: Option<String>, file: &str) -> Result<Self, Failure> {
         let (file, entry) = match file.rsplit_once(".npz:") {
             Some((stem, entry)) => (format!("{stem}.npz"), Some(entry.to_owned())),

@@ -2,6 +2,7 @@
 
 use super::port::Port;
 use crate::cli::Failure;
+use crate::cli::caller::tell;
 use ixion::Limits;
 use ixion::pnnx::Dim;
 use ixion::tensor::{Color, DType, Picture, Preprocess, Tensor, TensorError};
@@ -99,7 +100,8 @@ fn note(path: &Path, rule: &Preprocess) {
     let colour = if rule.color == Color::Gray { "grey" } else { "RGB" };
     let size =
         rule.size.map(|[height, width]| format!(", stretched to {height}×{width}")).unwrap_or_default();
-    eprintln!("note: no model.toml for {}: prepared as {colour}{size}, scaled to 0..1", path.display());
+    let file = path.display();
+    tell("note", format!("no model.toml for {file}: prepared as {colour}{size}, scaled to 0..1"));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::findings::{self, Findings};
 use super::picture::Shot;
 use super::round::Round;
 use super::{json, output, trace};
+use crate::cli::caller::tell;
 use crate::cli::{Exit, Failure, Style, Terminal, numbers, warnings};
 use ixion::graph::Trace;
 use ixion::shape::Contradiction;
@@ -162,7 +163,7 @@ impl<'a> Report<'a> {
         }
         terminal.flush()?;
         let (bad, all) = (self.skipped.len(), numbers::plural(self.skipped.len() + self.done, "image"));
-        eprintln!("{bad} of {all} could not be read");
+        tell("error", format!("{bad} of {all} could not be read"));
         Ok(if self.done > 0 { Exit::Failed } else { Exit::Unusable })
     }
 

@@ -12,8 +12,9 @@ use ixion::pnnx::{Dim, Graph};
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 /// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,15 +93,29 @@ impl Verdict {
 }
 
 thread_local! {
-    /// The message and location of the last panic on this thread.
-    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+    /// The message and location of the last panic, on a thread that runs a case.
+    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Installs a panic hook that stores panics instead of printing them.
-pub(super) fn keep_panics_quiet() {
-    std::panic::set_hook(Box::new(|info| {
-        LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string().replace('\n', " "));
-    }));
+/// Installs a panic hook that stores the panics of cases instead of printing them. It stays, since other threads may verify as
+/// well; all other panics are left to the hook that was there before.
+pub(super) fn keep_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let is_kept = LAST_PANIC.try_with(|last| match &mut *last.borrow_mut() {
+                Some(last) => {
+                    *last = info.to_string().replace('\n', " ");
+                    true
+                }
+                None => false,
+            });
+            if !is_kept.unwrap_or(false) {
+                print(info);
+            }
+        }));
+    });
 }
 
 /// The settings for all cases.
@@ -122,8 +137,10 @@ pub(super) fn run(path: &Path, how: &How, limits: &Limits) -> Verdict {
 
 /// Turns a panic, which is a bug in the program, into an error of this case.
 fn catch_panic(run: impl FnOnce() -> Verdict) -> Verdict {
-    let panicked = |_| Verdict::error(Kind::Panic, LAST_PANIC.with(|last| last.take()));
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
+    LAST_PANIC.set(Some(String::new()));
+    let verdict = catch_unwind(AssertUnwindSafe(run));
+    let panic = LAST_PANIC.take().unwrap_or_default();
+    verdict.unwrap_or_else(|_| Verdict::error(Kind::Panic, panic))
 }
 
 /// Runs a case. An early verdict is returned as an error, for the sake of `?`.

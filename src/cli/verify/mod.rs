@@ -4,12 +4,14 @@ mod case;
 mod folder;
 mod report;
 
+use super::caller::tell;
 use super::device::Tf32Arg;
 use super::plugins::PluginArgs;
 use super::runner::{EngineArgs, InterpretArgs};
 use super::{Bar, Exit, Failure, LimitArgs, Terminal};
 use case::{How, Kind, Verdict};
 use clap::Args;
+use ixion::CancelToken;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -90,7 +92,7 @@ struct Done<'a> {
 
 impl VerifyArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
-        case::keep_panics_quiet();
+        case::keep_panics();
         let mut mode = self.mode.clone();
         // Results that are compared with f32 must be computed in f32, unless --tf32 is given.
         mode.device.tf32 = mode.device.tf32.or(Some(Tf32Arg::None));
@@ -118,7 +120,8 @@ impl VerifyArgs {
             true => terminal.json(&report::json(&done))?,
             false => report::summary(terminal, &done)?,
         }
-        Ok(exit(&done))
+        // A cancelled command has not verified all cases.
+        Ok(if done.len() < folders.len() { Exit::Failed } else { exit(&done) })
     }
 
     /// The arguments without files, which a pattern such as `cases/*` may include. If there are folders, files are skipped with
@@ -129,7 +132,9 @@ impl VerifyArgs {
         if folders.is_empty() {
             return files;
         }
-        files.iter().for_each(|file| eprintln!("note: {} is not a folder and is skipped", file.display()));
+        let skipped =
+            |file: &PathBuf| tell("note", format!("{} is not a folder and is skipped", file.display()));
+        files.iter().for_each(skipped);
         folders
     }
 
@@ -149,6 +154,10 @@ impl VerifyArgs {
                 let (send, next) = (send.clone(), &next);
                 scope.spawn(move || {
                     loop {
+                        // Before a case is taken: those that were taken all have a result.
+                        if limits.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+                            break;
+                        }
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(folder) = folders.get(index) else {
                             break;

@@ -4,7 +4,7 @@ use crate::pnnx::{PnnxError, replace, write_beside};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -165,13 +165,20 @@ fn extend(known: &mut Devices, added: Devices) {
     }
 }
 
+/// The maximum size of a file.
+const MAX_BYTES: u64 = 100 << 20;
+
 /// Reads a file; the result is empty if it does not exist or cannot be used.
 fn read(path: &Path) -> TimingsFile {
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
+    let mut text = Vec::new();
+    // A device may have no end.
+    let read = |file: File| file.take(MAX_BYTES + 1).read_to_end(&mut text);
+    match File::open(path).and_then(read) {
+        Ok(_) if text.len() as u64 > MAX_BYTES => return unusable(path, "it is larger than 100 MiB"),
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return TimingsFile::default(),
         Err(error) => return unusable(path, &error.to_string()),
-    };
+    }
     usable(&text).unwrap_or_else(|reason| unusable(path, &reason))
 }
 

@@ -15,6 +15,9 @@ use zune_jpeg::JpegDecoder;
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 
+/// The maximum size of a file.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
 impl Picture {
     /// Reads a PNG or JPEG file; the format is determined by the contents, not the name.
     ///
@@ -22,16 +25,20 @@ impl Picture {
     /// picture is upright. 16-bit values are rounded to 8 bits.
     ///
     /// # Errors
-    /// Returns an error if the file is missing or broken, or its size exceeds `limits`, which is checked before anything is
-    /// decoded. The error names the file.
+    /// Returns an error if the file is missing or broken, or if its size exceeds 1 GiB or `limits`, which is checked before
+    /// anything is decoded. The error names the file.
     pub fn load(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
         let load = || {
             let (file, len) = open(path)?;
             limits.check_tensor("the file", len.unwrap_or(0))?;
             let mut bytes = Vec::new();
-            let most = limits.max_tensor_bytes.saturating_add(1);
+            // A device may have no end.
+            let most = limits.max_tensor_bytes.min(MAX_FILE_BYTES).saturating_add(1);
             file.take(most).read_to_end(&mut bytes).map_err(io_error("read"))?;
+            if bytes.len() as u64 > MAX_FILE_BYTES {
+                return Err(malformed("it is larger than 1 GiB"));
+            }
             Self::from_bytes(&bytes, limits)
         };
         in_file(path, load())

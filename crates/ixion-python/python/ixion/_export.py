@@ -1,0 +1,1 @@
+../../../../tools/export/ixion_export.py

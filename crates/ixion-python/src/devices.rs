@@ -1,0 +1,62 @@
+//! The devices that models can run on: `ixion.devices`.
+
+use crate::command::output;
+use crate::error::Error;
+use crate::progress::Bar;
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+/// Adds the class and the function to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Device>()?;
+    module.add_function(wrap_pyfunction!(devices, module)?)
+}
+
+/// A device that models can run on.
+///
+/// Attributes
+/// ----------
+/// id : str
+///     What the option ``device`` of ``ixion.load`` takes, such as ``cuda:1``.
+/// name : str
+///     The name, as its maker calls it.
+/// details : str
+///     What it can do, in a line.
+/// memory : int or None
+///     The size of its own memory in bytes, if it has any.
+#[pyclass(frozen, get_all, eq, hash, module = "ixion")]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+pub(crate) struct Device {
+    id: String,
+    name: String,
+    details: String,
+    memory: Option<u64>,
+}
+
+#[pymethods]
+impl Device {
+    fn __repr__(&self) -> String {
+        format!("<ixion.Device {}: {}, {}>", self.id, self.name, self.details)
+    }
+}
+
+/// What `ixion devices --json` prints.
+#[derive(Deserialize)]
+struct Listed {
+    devices: Vec<Device>,
+}
+
+/// List the devices that models can run on.
+///
+/// ``ixion.command("devices")["missing"]`` has the kinds of devices of which none is available, with the reasons.
+///
+/// Returns
+/// -------
+/// list of Device
+///     The processor first.
+#[pyfunction]
+fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+    let text = output(py, vec!["devices".into(), "--json".into()], Bar::new(None)?)?;
+    let listed: Listed = serde_json::from_slice(&text).map_err(|error| Error::new_err(error.to_string()))?;
+    Ok(listed.devices)
+}
