@@ -10,7 +10,7 @@
 
 | row | what is measured |
 |---|---|
-| call | one run of `model_file/digits`, one picture, by Rust's `run_into`, `context(x, out=y)`, `model(x)`, and onnxruntime |
+| call | one run of `model_file/digits`, one picture, by Rust's `run_reusing`, `context(x, out=y)`, `model(x)`, and onnxruntime |
 | copy | 50 MB in and out: how much memory a run takes beyond the arrays, and the time, beside NumPy's own copy of them |
 | import | the time of `import ixion` in a new interpreter, without that of NumPy |
 | wheel | the size of the wheel |
@@ -65,7 +65,7 @@ class Missing(Exception):
 
 
 def rust(program: Path, scratch: Path, x: object) -> tuple[Process, Way]:
-    """The example `compare`, which calls `run_into` in a loop."""
+    """The example `compare`, which calls `run_reusing` in a loop."""
     import numpy as np
     np.save(scratch / "x.npy", x)
     process = Process((str(program),), 1)

@@ -88,7 +88,7 @@ impl<'py> Input<'py> {
         let is_whole = bytes.shape() == self.region.layout.shape();
         let layout = if is_whole { copy.layout } else { self.region.layout };
         let region = Region { dtype: DType::Bool, layout, ..copy };
-        Ok(Self { region, _claim: None, _owner: Owner::Tensor(tensor) })
+        Ok(Self { region, _claim: None, _owner: Owner::Tensor(Box::new(tensor)) })
     }
 
     /// The elements.
@@ -190,6 +190,15 @@ pub(crate) fn to_numpy<'py>(py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'
     Err(InputError::new_err(format!("NumPy has no type for an output of {}; {advice}", dtype_name(dtype))))
 }
 
+/// Returns true if the value is a NumPy array.
+///
+/// # Errors
+/// An exception if NumPy is missing.
+pub(crate) fn is_array(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    package::numpy_module(value.py())?;
+    Ok(value.cast::<PyUntypedArray>().is_ok())
+}
+
 /// The array as the kind of `first`: a PyTorch tensor over the same memory if `first` is a PyTorch tensor, else unchanged.
 ///
 /// # Errors
@@ -203,10 +212,10 @@ pub(crate) fn like<'py>(first: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) -> 
     {
         return Ok(array);
     }
-    let torch = py.import(intern!(py, "torch"))?;
+    let torch = torch::module(py)?;
     let base = array.getattr(intern!(py, "base"))?;
     match base.cast::<Memory>() {
-        Ok(memory) if memory.get().dtype() == DType::Bf16 => memory::tensor(memory, &torch),
+        Ok(memory) if memory.get().dtype() == DType::Bf16 => memory::tensor(memory, torch),
         _ => torch.call_method1(intern!(py, "from_numpy"), (array,)),
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of a call of a model, and its results.
 
-use crate::array::{Input, Output, like, to_numpy};
+use crate::array::{self, Input, Output, like, to_numpy};
 use crate::built::{Built, Port};
 use crate::error::{Error, InputError, OrRaise, to_py};
 use crate::given;
@@ -51,16 +51,19 @@ impl<'py> Call<'py> {
         let values = values(built, inputs, named)?;
         let arrays = extra.out.map_or_else(|| Ok(Vec::new()), |out| targets(built, out))?;
         let donors = donors(&values, &arrays);
-        let input = |(position, (port, value)): (usize, (&Port, &Bound<'py, PyAny>))| {
+        // A fallible `collect` would reserve room for four of them, which takes longer than to allocate little memory.
+        let mut inputs = Vec::with_capacity(values.len());
+        for (position, (port, value)) in built.inputs.iter().zip(&values).enumerate() {
             let is_donated = donors.iter().any(|pair| pair.0 == position);
-            let input = || Input::new(value, port.info.name(), port.info.dtype());
-            (!is_donated).then(input).transpose()
-        };
-        let inputs = built.inputs.iter().zip(&values).enumerate().map(input).collect::<PyResult<_>>()?;
-        let output = |(port, array): (&Port, Option<Bound<'py, PyAny>>)| {
-            array.map(|array| Output::new(&array, port.info.name())).transpose()
-        };
-        let outputs = built.outputs.iter().zip(arrays).map(output).collect::<PyResult<_>>()?;
+            inputs.push(match is_donated {
+                true => None,
+                false => Some(Input::new(value, port.info.name(), port.info.dtype())?),
+            });
+        }
+        let mut outputs = Vec::with_capacity(arrays.len());
+        for (port, array) in built.outputs.iter().zip(arrays) {
+            outputs.push(array.map(|array| Output::new(&array, port.info.name())).transpose()?);
+        }
         // Reading the inputs has imported NumPy, without which its arrays cannot be told from others.
         let first = values.into_iter().next().filter(|value| value.cast::<PyUntypedArray>().is_err());
         Ok(Self { inputs, first, outputs, donors, timeout: extra.timeout.map(given::seconds).transpose()? })
@@ -95,6 +98,9 @@ impl<'py> Call<'py> {
 
     /// The caller's arrays, and new ones for the other outputs.
     fn results(&self, py: Python<'py>, built: &Built, tensors: Vec<Tensor>) -> PyResult<Bound<'py, PyAny>> {
+        if let ([Some(output)], [_]) = (&self.outputs[..], &built.outputs[..]) {
+            return Ok(output.object().clone());
+        }
         let mut tensors = tensors.into_iter();
         let mut results = Vec::with_capacity(built.outputs.len());
         for position in 0..built.outputs.len() {
@@ -155,6 +161,9 @@ fn mapping<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>
         return Ok(Some(given.clone()));
     }
     let py = value.py();
+    if array::is_array(value)? {
+        return Ok(None);
+    }
     // Arrays and tensors have the first attribute, which is found in less time than it takes to miss the second.
     if value.hasattr(intern!(py, "ndim"))? || !value.hasattr(intern!(py, "keys"))? {
         return Ok(None);
@@ -220,8 +229,13 @@ fn missing(built: &Built, values: &[Option<Bound<'_, PyAny>>]) -> PyErr {
 
 /// `out`: the caller's arrays, in the order of the model's outputs.
 fn targets<'py>(built: &Built, out: &Bound<'py, PyAny>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+    let by_name = mapping(out)?;
+    let is_sequence = out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>();
+    if by_name.is_none() && !is_sequence && built.outputs.len() == 1 {
+        return Ok(vec![Some(out.clone()).filter(|array| !array.is_none())]);
+    }
     let mut arrays: Vec<Option<Bound<'py, PyAny>>> = vec![None; built.outputs.len()];
-    if let Some(given) = mapping(out)? {
+    if let Some(given) = by_name {
         for (name, array) in given {
             let name = text(&name, "the names in `out` must be strings, as in out={\"y\": y}")?;
             let position = built.plan().output(&name);
@@ -232,7 +246,7 @@ fn targets<'py>(built: &Built, out: &Bound<'py, PyAny>) -> PyResult<Vec<Option<B
             }
         }
     } else {
-        let given = match out.is_instance_of::<PyTuple>() || out.is_instance_of::<PyList>() {
+        let given = match is_sequence {
             true => out.try_iter()?.collect::<PyResult<Vec<_>>>()?,
             false => vec![out.clone()],
         };

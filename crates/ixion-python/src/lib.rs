@@ -3,7 +3,7 @@
 //! Models run without the interpreter's lock. Nothing here panics on what a program passes; every error is an exception under
 //! `ixion.Error`.
 //!
-//! Nothing here relies on that lock either: state that calls share is in atomics, and in mutexes under which no Python code runs,
+//! Only forks rely on that lock: state that calls share is in atomics, and in mutexes under which no Python code runs,
 //! or that nobody waits for. So an interpreter without the lock needs no other source, only a wheel of its own, since the stable
 //! ABI of Python 3.9 does not cover it.
 

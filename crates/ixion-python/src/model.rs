@@ -345,6 +345,8 @@ type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, P
 )]
 fn load(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Model> {
     let settings = Options::new(options)?;
+    // The current folder may change while the model is built.
+    let absolute = std::path::absolute(&path);
     let plan = settings.make(py, &path)?;
     let kept = options.map(|given| settings.of_plan(given)).transpose()?;
     let plan = Bound::new(py, Plan::new(py, plan, kept)?)?;
@@ -353,7 +355,7 @@ fn load(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> P
         return Ok(Model::of(plan, None));
     }
     let options = options.map(|given| settings.portable(given)).transpose()?.map(Bound::unbind);
-    Ok(Model::of(plan, Some(Origin { path: std::path::absolute(&path)?, options })))
+    Ok(Model::of(plan, Some(Origin { path: absolute?, options })))
 }
 
 /// Unpickles a model that was loaded from a file.

@@ -233,8 +233,9 @@ fn verify(
     words.push("--".into());
     words.extend(folders.into_iter().map(OsString::from));
     let text = output(py, words, bar);
-    scales.map_or(Ok(()), ScalesFile::close)?;
+    let closed = scales.map_or(Ok(()), ScalesFile::close);
     let text = text?;
+    closed?;
     serde_json::from_slice(&text).map_err(|error| Error::new_err(error.to_string()))
 }
 

@@ -169,7 +169,7 @@ def test_pnnx_must_be_there(monkeypatch, tmp_path):
     with pytest.raises(ixion.CompileError, match="PNNX cannot be started"):
         ixion.compile(*linear())
     monkeypatch.setitem(sys.modules, "pnnx", None)
-    with pytest.raises(ImportError, match="pip install pnnx"):
+    with pytest.raises(ImportError, match=r"pip install \"ixion\[torch\]\""):
         ixion.compile(*linear())
 
 

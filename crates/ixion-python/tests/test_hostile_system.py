@@ -73,7 +73,7 @@ def test_what_the_system_refuses_is_an_exception():
         files = resource.getrlimit(resource.RLIMIT_NOFILE)
         used = [os.open(os.devnull, os.O_RDONLY)]
         resource.setrlimit(resource.RLIMIT_NOFILE, (used[0], files[1]))
-        for call in (lambda: ixion.load(DIGITS), plan.to_bytes, lambda: plan.save("/tmp/x.plan"), lambda: ixion.Picture("x.png")):
+        for call in (lambda: ixion.load(DIGITS), plan.to_bytes, lambda: plan.save("x.plan"), lambda: ixion.Picture("x.png")):
             refused(call, ixion.Error, OSError)
         assert right(model(X))
         resource.setrlimit(resource.RLIMIT_NOFILE, files)

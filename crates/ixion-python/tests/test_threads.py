@@ -384,18 +384,3 @@ FEW = """
 def test_memory_that_runs_out_is_an_exception(write):
     done = child(FEW, write(squares(2)))
     assert done.returncode == 0 and len(done.stdout.split()) == 2, done.stderr
-
-
-def test_subinterpreters_are_refused_without_a_crash():
-    done = child("""
-        try:
-            from concurrent import interpreters
-        except ImportError:
-            import sys; sys.exit(0)
-        other = interpreters.create()
-        try:
-            other.exec("import ixion")
-        except Exception as error:
-            print(error)
-    """)
-    assert done.returncode == 0, done.stderr

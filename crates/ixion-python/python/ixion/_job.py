@@ -82,7 +82,7 @@ def _tools() -> Any:
     """The search for what PNNX loses; it needs PyTorch."""
     for package, name in (("torch", "PyTorch"), ("pnnx", "PNNX")):
         if importlib.util.find_spec(package) is None:
-            raise ImportError(f"ixion.compile needs {name}, which is not installed: pip install {package}", name=package)
+            raise ImportError(f'ixion.compile needs {name}, which is not installed: pip install "ixion[torch]"', name=package)
     from . import _export
 
     return _export

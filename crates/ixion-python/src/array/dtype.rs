@@ -72,7 +72,7 @@ pub(super) fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Option<Bound
     Ok(Some(match dtype {
         DType::F32 => PyArrayDescr::of::<f32>(py),
         DType::F64 => PyArrayDescr::of::<f64>(py),
-        DType::F16 => PyArrayDescr::new(py, "float16")?,
+        DType::F16 => float16(py)?.clone(),
         DType::I64 => PyArrayDescr::of::<i64>(py),
         DType::I32 => PyArrayDescr::of::<i32>(py),
         DType::I16 => PyArrayDescr::of::<i16>(py),
@@ -84,6 +84,13 @@ pub(super) fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Option<Bound
         DType::Bf16 => return bfloat16(py),
         DType::C32 => return Ok(None),
     }))
+}
+
+/// The descriptor of `float16`, which has no type in Rust.
+fn float16(py: Python<'_>) -> PyResult<&Bound<'_, PyArrayDescr>> {
+    static DESCR: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
+    let descr = || PyArrayDescr::new(py, "float16").map(Bound::unbind);
+    Ok(DESCR.get_or_try_init(py, descr)?.bind(py))
 }
 
 /// The descriptor of `ml_dtypes.bfloat16`, if that package is installed.

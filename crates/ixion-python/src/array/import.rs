@@ -18,7 +18,8 @@ use pyo3::types::{PyBytes, PyDict, PyMemoryView};
 pub(super) enum Owner<'py> {
     Object(Bound<'py, PyAny>),
     Managed(Managed),
-    Tensor(Tensor),
+    /// In a box, since inputs are moved several times.
+    Tensor(Box<Tensor>),
 }
 
 /// The memory of a tensor with its owner.

@@ -31,6 +31,16 @@ fn class(py: Python<'_>) -> PyResult<Option<&Bound<'_, PyAny>>> {
     Ok(CLASS.get(py).map(|class| class.bind(py)))
 }
 
+/// PyTorch, whose tensors a program has given.
+///
+/// # Errors
+/// What importing it raises.
+pub(super) fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static TORCH: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let import = || py.import("torch").map(Bound::unbind);
+    Ok(TORCH.get_or_try_init(py, import)?.bind(py))
+}
+
 /// The NumPy array of a tensor, over the same memory; `None` for types that NumPy lacks.
 ///
 /// # Errors
