@@ -54,7 +54,7 @@ class Package(NamedTuple):
         choices = [choice.strip(" ()") for choice in re.split(r"\bOR\b|/", self.license)]
         found = [name for name in PREFERRED if name in choices]
         if not found:
-            raise SystemExit(f"{self.name} {self.version}: nobody has decided on the licence {self.license}: see PREFERRED")
+            raise SystemExit(f"{self.name} {self.version}: the licence {self.license} is not listed in PREFERRED")
         return found[0]
 
     def text(self) -> str:

@@ -61,13 +61,18 @@ impl DeviceArgs {
 }
 
 #[cfg(feature = "gpu")]
+pub use there::open;
+
+#[cfg(feature = "gpu")]
 mod there {
     use super::super::formats::caches;
     use super::{DeviceArgs, Tf32Arg};
-    use ixion::cuda::device::{CudaError, Device, KernelCache};
+    use ixion::cuda::device::{Device, KernelCache};
     use ixion::cuda::{CudaLayers, Tf32};
     use ixion::engine::{Builder, EngineError, PlanFile};
-    use std::sync::OnceLock;
+    use std::collections::BTreeMap;
+    use std::process;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     pub(super) fn builder(builder: Builder, id: &str, args: &DeviceArgs) -> Result<Builder, EngineError> {
         Ok(builder.with_device(open(id, args.check_kernels)?, layers(args)))
@@ -77,15 +82,31 @@ mod there {
         Ok(plan.with_device(open(id, args.check_kernels)?, layers(args)))
     }
 
-    /// The device, which all models of this process share, so that kernels are loaded once.
-    fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
-        static OPENED: OnceLock<Result<Device, CudaError>> = OnceLock::new();
-        let opened = OPENED.get_or_init(|| {
-            let folder = caches().map(|caches| caches.join("ixion").join("kernels"));
-            let cache = folder.map_or_else(KernelCache::none, KernelCache::in_folder);
-            ixion::cuda::open(id, cache, is_checked)
-        });
-        opened.clone().map_err(|error| EngineError::Device(Box::new(error)))
+    /// Open devices by process, name, and whether they check their kernels. A forked process cannot use those of its parent.
+    type Open = BTreeMap<(u32, String, bool), Device>;
+
+    static OPEN: Mutex<Open> = Mutex::new(BTreeMap::new());
+
+    fn lock() -> MutexGuard<'static, Open> {
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device of this name, which all models of this process share, so that kernels are loaded once.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] if it is not available, with the reason.
+    pub fn open(id: &str, is_checked: bool) -> Result<Device, EngineError> {
+        let key = (process::id(), id.to_owned(), is_checked);
+        let known = lock().get(&key).cloned();
+        if let Some(device) = known {
+            return Ok(device);
+        }
+        // Not locked meanwhile: a process that another thread forks would find it locked for ever.
+        let folder = caches().map(|caches| caches.join("ixion").join("kernels"));
+        let cache = folder.map_or_else(KernelCache::none, KernelCache::in_folder);
+        let device = ixion::cuda::open(id, cache, is_checked);
+        let device = device.map_err(|error| EngineError::Device(Box::new(error)))?;
+        Ok(lock().entry(key).or_insert(device).clone())
     }
 
     fn layers(args: &DeviceArgs) -> CudaLayers {
@@ -114,5 +135,18 @@ mod there {
         let advice = "this `ixion` was built for the CPU only; rebuild it with `--features cuda`, or with `cuda-emulator` to run \
             without a GPU";
         EngineError::Device(format!("there is no device `{id}`: {advice}").into())
+    }
+}
+
+#[cfg(all(test, feature = "cuda-emulator"))]
+mod tests {
+    use super::open;
+
+    #[test]
+    fn each_name_has_its_own_device() {
+        let missing = open("cuda:1000000", false).unwrap_err().to_string();
+        let emulated = open("cuda-emulator", false).unwrap();
+        assert_eq!(emulated.info().id, "cuda-emulator");
+        assert_eq!(open("cuda:1000000", false).unwrap_err().to_string(), missing);
     }
 }

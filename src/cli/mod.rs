@@ -58,11 +58,13 @@ use terminal::{Style, Terminal};
 
 pub use calibrate::{inputs_of, samples_in};
 pub use caller::{Listener, Progress};
+#[cfg(feature = "gpu")]
+pub use device::open as open_device;
 pub use formats::caches;
 pub use ixion_drawing::numbers;
 pub use measure::WARM_UP;
 pub use profile::{Row, by_type, rows, timeline};
-pub use runner::{Record, record};
+pub use runner::{Record, python_name, record};
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -371,18 +371,24 @@ pub(crate) fn is_misfit(error: &GraphError) -> bool {
 
 /// NumPy's name of an element type, if NumPy has the type.
 fn numpy_name(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
+    (!matches!(dtype, DType::Bf16 | DType::C32)).then(|| python_name(dtype))
+}
+
+/// The name of an element type in PyTorch and, except for bf16 and c32, in NumPy, such as `float32`.
+pub fn python_name(dtype: DType) -> &'static str {
+    match dtype {
         DType::F32 => "float32",
         DType::F64 => "float64",
         DType::F16 => "float16",
+        DType::Bf16 => "bfloat16",
         DType::I64 => "int64",
         DType::I32 => "int32",
         DType::I16 => "int16",
         DType::I8 => "int8",
         DType::U8 => "uint8",
         DType::Bool => "bool",
+        DType::C32 => "complex32",
         DType::C64 => "complex64",
         DType::C128 => "complex128",
-        _ => return None,
-    })
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Call<'py> {
     inputs: Vec<Option<Input<'py>>>,
     /// The value of the first input, whose library the results are for; `None` for NumPy's.
     first: Option<Bound<'py, PyAny>>,
-    /// The arrays of the caller, in the order of the model's outputs; empty if there are none.
+    /// The arrays of the caller, in the order of the model's outputs; empty if the caller gave no arrays.
     outputs: Vec<Option<Output<'py>>>,
     /// The positions of inputs, and of the outputs that have the same arrays.
     donors: Vec<(usize, usize)>,

@@ -57,37 +57,16 @@ impl DeviceOptions {
 #[cfg(any(feature = "cuda", feature = "cuda-emulator"))]
 mod there {
     use super::{DeviceOptions, Tf32Use};
-    use crate::process::{forks, lock};
-    use ixion::cli::caches;
-    use ixion::cuda::device::{Device, KernelCache};
+    use ixion::cli::open_device;
     use ixion::cuda::{CudaLayers, Tf32};
     use ixion::engine::{Builder, PlanFile};
-    use std::collections::BTreeMap;
-    use std::sync::Mutex;
-
-    /// The devices that are open, which all models share, so that kernels are loaded once; those that check their kernels are
-    /// others. A process that forks has none: those of its parent stay here unused, since it could not close them either.
-    static OPEN: Mutex<BTreeMap<(usize, String, bool), Device>> = Mutex::new(BTreeMap::new());
 
     pub(super) fn of_builder(builder: Builder, id: &str, options: &DeviceOptions) -> ixion::Result<Builder> {
-        Ok(builder.with_device(open(id, options.is_checked)?, layers(options)))
+        Ok(builder.with_device(open_device(id, options.is_checked)?, layers(options)))
     }
 
     pub(super) fn of_file(file: PlanFile, id: &str, options: &DeviceOptions) -> ixion::Result<PlanFile> {
-        Ok(file.with_device(open(id, options.is_checked)?, layers(options)))
-    }
-
-    fn open(id: &str, is_checked: bool) -> ixion::Result<Device> {
-        let mut devices = lock(&OPEN);
-        let key = (forks(), id.to_owned(), is_checked);
-        if let Some(device) = devices.get(&key) {
-            return Ok(device.clone());
-        }
-        let folder = caches().map(|caches| caches.join("ixion").join("kernels"));
-        let cache = folder.map_or_else(KernelCache::none, KernelCache::in_folder);
-        let device = ixion::cuda::open(id, cache, is_checked)?;
-        devices.insert(key, device.clone());
-        Ok(device)
+        Ok(file.with_device(open_device(id, options.is_checked)?, layers(options)))
     }
 
     fn layers(options: &DeviceOptions) -> CudaLayers {

@@ -3,8 +3,8 @@
 //! Models run without the interpreter's lock. Nothing here panics on what a program passes; every error is an exception under
 //! `ixion.Error`.
 //!
-//! Only forks rely on that lock: state that calls share is in atomics, and in mutexes under which no Python code runs,
-//! or that nobody waits for. So an interpreter without the lock needs no other source, only a wheel of its own, since the stable
+//! Only forks rely on that lock: state that calls share is in atomics, and in mutexes that are never held while Python
+//! code runs, or only tried. So an interpreter without the lock needs no other source, only a wheel of its own, since the stable
 //! ABI of Python 3.9 does not cover it.
 
 mod array;

@@ -162,13 +162,6 @@ def test_a_context_is_called_like_its_model(digits, x, y):
     assert close(context(x), y), "an error leaves the context as it was"
 
 
-def test_the_same_arrays_every_time_need_no_new_memory(digits, x):
-    context, out = digits.context(), np.empty((10, 10), np.float32)
-    where = address(out)
-    for _ in range(100):
-        assert address(context(x, out=out)) == where
-
-
 @pytest.mark.parametrize("timeout", [60, 0.5e3, 1e12, 1e18, np.float32(60), np.int64(60), None])
 def test_a_time_limit_that_suffices_changes_nothing(digits, x, y, timeout):
     assert close(digits(x, timeout=timeout), y)
@@ -202,7 +195,7 @@ def test_a_call_within_a_call(digits, x, y):
 def test_loading_is_logged(digits_path, caplog):
     with caplog.at_level(logging.DEBUG, logger="ixion"):
         ixion.load(digits_path)
-    assert all(record.name.startswith("ixion") for record in caplog.records)
+    assert caplog.records and all(record.name.startswith("ixion") for record in caplog.records)
 
 
 def test_all_documented_names_exist():

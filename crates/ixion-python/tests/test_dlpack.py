@@ -269,7 +269,7 @@ def test_a_consumer_gives_memory_back_in_any_thread_and_without_the_lock(copying
     thread.join()
 
 
-def test_capsules_that_nobody_takes_are_released(copying):
+def test_capsules_that_are_not_consumed_are_released(copying):
     resource = pytest.importorskip("resource")
     model = copying("f32")
     given = np.ones(1 << 20, np.float32)

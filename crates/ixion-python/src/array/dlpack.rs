@@ -378,7 +378,7 @@ unsafe extern "C" fn release<H: Header>(header: *mut H) {
     drop(unsafe { Box::from_raw(header.cast::<Export<H>>()) });
 }
 
-/// Releases the export of a capsule that nobody has taken.
+/// Releases the export of a capsule that was not consumed.
 ///
 /// # Safety
 /// The capsule must be one of [`capsule`].

@@ -6,27 +6,10 @@ use numpy::{Complex32, Complex64, PyArrayDescr, PyArrayDescrMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+pub(crate) use ixion::cli::python_name as dtype_name;
+
 /// The first number of the element types that other packages add to NumPy's.
 const FIRST_ADDED: i32 = 256;
-
-/// The name of an element type in NumPy and PyTorch, such as `float32`.
-pub(crate) fn dtype_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "float32",
-        DType::F64 => "float64",
-        DType::F16 => "float16",
-        DType::Bf16 => "bfloat16",
-        DType::I64 => "int64",
-        DType::I32 => "int32",
-        DType::I16 => "int16",
-        DType::I8 => "int8",
-        DType::U8 => "uint8",
-        DType::Bool => "bool",
-        DType::C32 => "complex32",
-        DType::C64 => "complex64",
-        DType::C128 => "complex128",
-    }
-}
 
 /// How to get arrays of a type that NumPy lacks.
 pub(super) fn advice_for_rare(dtype: DType) -> &'static str {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// True for PyTorch's tensors. There are none unless PyTorch was imported.
+/// Returns true if the value is a PyTorch tensor. If PyTorch is not imported, nothing is.
 pub(super) fn is_tensor(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match class(value.py())? {
         Some(class) => value.is_instance(class),
