@@ -45,6 +45,7 @@ mod terminal;
 mod verify;
 mod warnings;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use failure::{Exit, Failure};
 use ixion::CancelToken;
@@ -121,7 +122,7 @@ pub fn main() -> ExitCode {
 
 /// Runs a command line, which begins with the program's name, and returns the exit code. A cancelled command ends with 1.
 pub fn run_line(line: Vec<OsString>, cancel: Option<&CancelToken>) -> u8 {
-    let mut cli = match Cli::try_parse_from(line) {
+    let mut cli = match parsed(line) {
         Ok(cli) => cli,
         Err(usage) => {
             // If this cannot be printed, there is no way to report it.
@@ -144,6 +145,27 @@ pub fn run_line(line: Vec<OsString>, cancel: Option<&CancelToken>) -> u8 {
             failure.report();
             failure.exit().code()
         }
+    }
+}
+
+/// Parses a command line.
+fn parsed(line: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let is_run = line.get(1).is_some_and(|word| word == "run");
+    Cli::try_parse_from(line).map_err(|mut usage| {
+        if is_run && let Some(tip) = tip_for_input(&usage) {
+            usage.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        usage
+    })
+}
+
+/// What to write instead of a second word without an option.
+fn tip_for_input(usage: &clap::Error) -> Option<String> {
+    match (usage.kind(), usage.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+            Some(format!("inputs follow an option: --input {word}"))
+        }
+        _ => None,
     }
 }
 
@@ -183,7 +205,7 @@ impl From<clap::Error> for Refusal {
 /// # Errors
 /// Fails as the command does.
 pub fn capture(line: Vec<OsString>, cancel: &CancelToken, listener: Listener) -> Result<Vec<u8>, Refusal> {
-    let mut cli = match Cli::try_parse_from(line) {
+    let mut cli = match parsed(line) {
         Ok(cli) => cli,
         Err(help) if !help.use_stderr() => return Ok(help.to_string().into_bytes()),
         Err(usage) => return Err(usage.into()),
@@ -272,6 +294,10 @@ mod tests {
         assert!(matches!(refused.error.as_deref(), Some(ixion::Error::Pnnx(_))), "{refused:?}");
         let usage = captured(&["ixion", "operators", "--jsn"]).unwrap_err();
         assert!(usage.code == 2 && usage.message.starts_with("unexpected argument"), "{usage:?}");
+        let usage = captured(&["ixion", "run", "x.param", "7.png"]).unwrap_err();
+        assert!(usage.message.contains("tip: inputs follow an option: --input 7.png"), "{usage:?}");
+        let usage = captured(&["ixion", "run", "x.param", "--inptu", "7.png"]).unwrap_err();
+        assert!(!usage.message.contains("inputs follow"), "{usage:?}");
         assert!(captured(&["ixion", "inspect", "--help"]).unwrap().starts_with(b"Show the operators"));
     }
 

@@ -25,6 +25,7 @@ import argparse
 import contextlib
 import importlib
 import importlib.util
+import itertools
 import json
 import linecache
 import os
@@ -88,6 +89,8 @@ VIEWS = {f"aten::{name}" for name in ("slice", "select", "view", "unsqueeze", "t
 # What TorchScript writes for "to the end".
 TO_THE_END = 2**63 - 1
 TORCH = Path(torch.__file__).resolve().parent
+FRAME = re.compile(r"^ *(\S.*)\((\d+)\): ", flags=re.MULTILINE)
+"""A frame of Python's stack, as a trace keeps it."""
 
 
 class ExportError(Exception):
@@ -244,15 +247,25 @@ def is_of_torch(file: str) -> bool:
     return TORCH in Path(file).resolve().parents
 
 
+def is_of_package(file: str) -> bool:
+    """Whether a file adapts models, in the package `ixion`."""
+    return Path(file) == Path(__file__).with_name("_names.py")
+
+
 def places_of(node: torch._C.Node) -> tuple[tuple[str, int], ...]:
     """The line of the model that a node comes from: the innermost one outside of PyTorch, or else the innermost one."""
     text = node.sourceRange()
     # A trace has Python's stack, a script its own.
-    frames = re.findall(r"^(.+)\((\d+)\): ", text, flags=re.MULTILINE)
-    frames = frames or re.findall(r'^ *File "(.+)", line (\d+)', text, flags=re.MULTILINE)
-    outside = [frame for frame in frames if not is_of_torch(frame[0])]
-    chosen = (outside or frames)[:1]
-    return tuple((file, int(line)) for file, line in chosen)
+    frames = FRAME.findall(text) or re.findall(r'^ *File "(.+)", line (\d+)', text, flags=re.MULTILINE)
+    return place_among(frames)
+
+
+def place_among(frames: Sequence[tuple[str, str]]) -> tuple[tuple[str, int], ...]:
+    """The innermost frame of a stack that is of the model and outside of PyTorch, or else the innermost one."""
+    # Further out is whoever asked for the trace.
+    frames = list(itertools.takewhile(lambda frame: frame[0] != __file__, frames))
+    outside = [frame for frame in frames if not is_of_torch(frame[0]) and not is_of_package(frame[0])]
+    return tuple((file, int(line)) for file, line in (outside or frames)[:1])
 
 
 def nodes_of(block: torch._C.Graph | torch._C.Block) -> Iterator[torch._C.Node]:
@@ -640,12 +653,22 @@ def pnnx_running(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tens
                     running.wait()
         param, archive = Path(scratch, "model.pnnx.param"), Path(scratch, "model.pnnx.bin")
         if not (param.is_file() and archive.is_file()) or param.stat().st_size == 0:
-            lines = Path(scratch, "said.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-            # The frames of its stack come last, after the reason.
-            lines = [line for line in lines if line.strip() and not line.lstrip().startswith("frame #")]
-            raise ExportError(f"PNNX wrote no file and ended with code {running.returncode}:\n  " + "\n  ".join(lines[-3:]))
+            text = Path(scratch, "said.txt").read_text(encoding="utf-8", errors="replace")
+            raise ExportError(f"PNNX wrote no file and ended with code {running.returncode}:\n  {last_words(text)}")
         shutil.copyfile(param, f"{target}.pnnx.param")
         shutil.copyfile(archive, f"{target}.pnnx.bin")
+
+
+def last_words(text: str) -> str:
+    """The last lines that PNNX printed, and the line of the model that they are about."""
+    # The frames of its own stack come after the reason, those of the trace before it.
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("frame #")]
+    last = max((number for number, line in enumerate(lines, 1) if FRAME.match(line)), default=0)
+    said = lines[last:][-3:] or [line for line in lines if not FRAME.match(line)][-3:]
+    for file, line in place_among(FRAME.findall(text)):
+        code = linecache.getline(file, line).strip()
+        said.append(f"  {file}:{line}" + (f": {code}" if code else ""))
+    return "\n  ".join(said)
 
 
 def run_pnnx(module: torch.jit.ScriptModule, samples: Sequence[Sequence[Tensor]], options: Sequence[str], target: Path) -> None:

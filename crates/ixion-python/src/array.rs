@@ -7,6 +7,7 @@
 //! | PyTorch tensor on the CPU, and any other object with `__dlpack__` | used in place |
 //! | buffer, such as `bytes` or `memoryview`, and what `numpy.asarray` knows | used in place if it allows that |
 //! | Python numbers and nested lists of them | converted to the input's type, unless they are out of its range |
+//! | any of these with bools | copied, since only two bytes are bools, and a program may write others while a run reads them |
 //! | masked array, array of objects or text, tensor on a GPU or with a gradient | [`InputError`] |
 //!
 //! A run itself copies inputs that are not contiguous, but without the interpreter.
@@ -28,7 +29,7 @@ mod torch;
 use crate::error::{InputError, OrRaise};
 use claims::{Access, Claim};
 use import::Owner;
-use ixion::tensor::{DType, Tensor, TensorView, TensorViewMut};
+use ixion::tensor::{DType, Tensor, TensorError, TensorView, TensorViewMut};
 use label::Label;
 use memory::Memory;
 use numpy::PyUntypedArray;
@@ -67,22 +68,18 @@ impl<'py> Input<'py> {
         let claim = Claim::new(region.extent(), Access::Read).ok_or_else(|| {
             label.error("shares memory with an array that this or another run writes to; give a copy of it")
         })?;
-        Self { region, _claim: Some(claim), _owner: owner }.with_valid_bools()
+        Self { region, _claim: Some(claim), _owner: owner }.with_valid_bools(value.py())
     }
 
-    /// The input, or a copy of it if it has bools of other bytes than 0 and 1, which NumPy takes for true.
-    fn with_valid_bools(self) -> PyResult<Self> {
+    /// The input; of bools, a copy with the bytes 0 and 1 alone. NumPy takes all others for true, while a kernel may do anything
+    /// when it reads one, and those of the caller's array may change during the run.
+    fn with_valid_bools(self, py: Python<'_>) -> PyResult<Self> {
         if self.region.dtype != DType::Bool {
             return Ok(self);
         }
         // SAFETY: as in `view`.
         let bytes = unsafe { self.region.bytes() };
-        if bytes.array::<u8>().or_raise()?.fold(0u8, |all, &byte| all | byte) <= 1 {
-            return Ok(self);
-        }
-        let mut tensor = bytes.to_tensor().or_raise()?;
-        let mut view = tensor.view_mut().or_raise()?;
-        view.array::<u8>().or_raise()?.mapv_inplace(|byte| u8::from(byte != 0));
+        let mut tensor = py.detach(|| bools_of(&bytes)).or_raise()?;
         let copy = Region::of_tensor(&mut tensor)?;
         // Without repetitions, the copy is contiguous; else it is one of the memory.
         let is_whole = bytes.shape() == self.region.layout.shape();
@@ -98,6 +95,14 @@ impl<'py> Input<'py> {
         // among runs; Python code that writes all the same breaks the promise of `Input`.
         unsafe { TensorView::from_raw(dtype, layout, data.as_ptr(), layout.span()) }
     }
+}
+
+/// A copy of bytes in which all that are not 0 are 1.
+fn bools_of(bytes: &TensorView<'_>) -> Result<Tensor, TensorError> {
+    let mut tensor = bytes.to_tensor()?;
+    let mut view = tensor.view_mut()?;
+    view.array::<u8>()?.mapv_inplace(|byte| u8::from(byte != 0));
+    Ok(tensor)
 }
 
 /// An array or tensor of the caller, to which an output is written.

@@ -4,6 +4,7 @@ use crate::array::{self, Input, Output, like, to_numpy};
 use crate::built::{Built, Port};
 use crate::error::{Error, InputError, OrRaise, to_py};
 use crate::given;
+use crate::hints::hinted;
 use crate::slot::{Slot, Tensors};
 use ixion::Tensor;
 use ixion::engine::EngineError;
@@ -98,7 +99,7 @@ impl<'py> Call<'py> {
 
     /// The caller's arrays, and new ones for the other outputs.
     fn results(&self, py: Python<'py>, built: &Built, tensors: Vec<Tensor>) -> PyResult<Bound<'py, PyAny>> {
-        if let ([Some(output)], [_]) = (&self.outputs[..], &built.outputs[..]) {
+        if let ([Some(output)], [_], None) = (&self.outputs[..], &built.outputs[..], built.keys()) {
             return Ok(output.object().clone());
         }
         let mut tensors = tensors.into_iter();
@@ -116,11 +117,25 @@ impl<'py> Call<'py> {
                 None => array,
             });
         }
-        match results.len() {
-            1 => Ok(results.swap_remove(0)),
-            _ => Ok(PyTuple::new(py, results)?.into_any()),
+        match built.keys() {
+            Some(keys) => by_key(py, keys, results),
+            None if results.len() == 1 => Ok(results.swap_remove(0)),
+            None => Ok(PyTuple::new(py, results)?.into_any()),
         }
     }
+}
+
+/// The results as a dictionary.
+fn by_key<'py>(
+    py: Python<'py>,
+    keys: &[String],
+    results: Vec<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let found = PyDict::new(py);
+    for (key, result) in keys.iter().zip(results) {
+        found.set_item(key, result)?;
+    }
+    Ok(found.into_any())
 }
 
 /// The values of all inputs, in the model's order.
@@ -150,7 +165,7 @@ fn values<'py>(
         set_named(built, &mut values, named)?;
     }
     if values.iter().any(Option::is_none) {
-        return Err(missing(built, &values));
+        return Err(missing(built, &values, inputs));
     }
     Ok(values.into_iter().flatten().collect())
 }
@@ -191,9 +206,10 @@ fn set_named<'py>(
     given: &Bound<'py, PyDict>,
 ) -> PyResult<()> {
     let advice = "the names of inputs must be strings, as in model({\"x\": x})";
+    let py = given.py();
     for (name, value) in given {
         let name = text(&name, advice)?;
-        let position = built.plan().input(&name).ok_or_else(|| unknown("input", &name, &built.inputs))?;
+        let position = built.plan().input(&name).ok_or_else(|| unknown_input(py, &name, &built.inputs))?;
         let Some(place) = values.get_mut(position) else { continue };
         if place.replace(value).is_some() {
             return Err(to_py(EngineError::GivenTwice { what: "input", name }));
@@ -216,15 +232,31 @@ fn unknown(what: &'static str, name: &str, ports: &[Port]) -> PyErr {
     to_py(GraphError::UnknownName { what, name: name.to_owned(), known: names(ports) })
 }
 
+/// The exception for an input that the model does not have, which may be a misspelt argument of the call.
+fn unknown_input(py: Python<'_>, name: &str, ports: &[Port]) -> PyErr {
+    let inputs = ports.iter().map(|port| port.info.name());
+    let known: Vec<&str> = inputs.chain(["out", "timeout"]).collect();
+    hinted(py, unknown("input", name, ports), name, &known)
+}
+
 fn too_many(built: &Built, found: usize) -> PyErr {
     let wanted = built.inputs.len();
     to_py(GraphError::TooManyInputs { wanted, found, names: names(&built.inputs) })
 }
 
-fn missing(built: &Built, values: &[Option<Bound<'_, PyAny>>]) -> PyErr {
+/// The exception for inputs that have no value. A list of all inputs was taken for the first one.
+fn missing(built: &Built, values: &[Option<Bound<'_, PyAny>>], inputs: &Bound<'_, PyTuple>) -> PyErr {
     let missing = built.inputs.iter().zip(values).filter(|(_, value)| value.is_none());
     let missing = missing.map(|(port, _)| port.info.name().to_owned()).collect();
-    to_py(GraphError::MissingInputs { missing })
+    let error = to_py(GraphError::MissingInputs { missing });
+    let is_list =
+        |value: &Bound<'_, PyAny>| value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    if inputs.len() != 1 || !inputs.iter().all(|value| is_list(&value)) {
+        return error;
+    }
+    let hint = "a list is one input; give several as model(a, b), or by name, as model({\"a\": a, \"b\": b})";
+    let text = format!("{}\n  hint: {hint}", error.value(inputs.py()));
+    PyErr::from_type(error.get_type(inputs.py()), text)
 }
 
 /// `out`: the caller's arrays, in the order of the model's outputs.

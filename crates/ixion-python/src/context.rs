@@ -4,6 +4,7 @@ use crate::built::Built;
 use crate::call::{Call, Extra};
 use crate::error::InputError;
 use crate::ports::TensorInfo;
+use crate::release::LastOwner;
 use crate::slot::Slot;
 use ixion::CancelToken;
 use pyo3::exceptions::PyTypeError;
@@ -17,20 +18,26 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Runs a model in one thread at a time, with memory of its own for activations.
 ///
+/// ``context(*inputs, out=None, timeout=None, **named)`` runs the model, as calling a ``Model`` does. It raises ``InputError`` if
+/// another thread is using the context, and ``Cancelled`` if ``cancel`` ended the run.
+///
 /// A model has a context for each thread that calls it, and takes one for every call. With a context of its own, a thread always
 /// runs in the same memory, and another thread can cancel its runs. Two threads must not use a context at once.
 #[pyclass(module = "ixion", frozen, weakref)]
 pub(crate) struct Context {
     built: Arc<Built>,
-    slot: Mutex<Slot>,
+    slot: Arc<Mutex<Slot>>,
     cancel: CancelToken,
+    _last: LastOwner<Mutex<Slot>>,
 }
 
 impl Context {
     pub(crate) fn new(py: Python<'_>, built: &Arc<Built>) -> PyResult<Self> {
         let slot = Slot::new(py, built)?;
         let cancel = slot.cancel_token();
-        Ok(Self { built: Arc::clone(built), slot: Mutex::new(slot), cancel })
+        let slot = Arc::new(Mutex::new(slot));
+        let _last = LastOwner::of(&slot);
+        Ok(Self { built: Arc::clone(built), slot, cancel, _last })
     }
 
     /// The slot, if no other call uses it.
@@ -48,9 +55,6 @@ impl Context {
 
 #[pymethods]
 impl Context {
-    /// Run the model, as ``Model.__call__`` does.
-    ///
-    /// Raises ``InputError`` if another thread is using the context, and ``Cancelled`` if ``cancel`` ended the run.
     #[pyo3(signature = (*inputs, out=None, timeout=None, **named))]
     fn __call__<'py>(
         &self,

@@ -2,6 +2,7 @@
 
 use crate::command::output;
 use crate::error::Error;
+use crate::pickling::{Reduced, reduced};
 use crate::progress::Bar;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -9,7 +10,8 @@ use serde::Deserialize;
 /// Adds the class and the function to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Device>()?;
-    module.add_function(wrap_pyfunction!(devices, module)?)
+    module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_device, module)?)
 }
 
 /// A device that models can run on.
@@ -33,11 +35,28 @@ pub(crate) struct Device {
     memory: Option<u64>,
 }
 
+/// The fields of a device, in their order.
+type DeviceFields = (String, String, String, Option<u64>);
+
 #[pymethods]
 impl Device {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let Self { id, name, details, memory } = self.clone();
+        let fields: DeviceFields = (id, name, details, memory);
+        reduced(py, "_restore_device", fields)
+    }
+
     fn __repr__(&self) -> String {
         format!("<ixion.Device {}: {}, {}>", self.id, self.name, self.details)
     }
+}
+
+/// Unpickles a device.
+#[pyfunction]
+#[pyo3(name = "_restore_device")]
+fn restore_device(fields: DeviceFields) -> Device {
+    let (id, name, details, memory) = fields;
+    Device { id, name, details, memory }
 }
 
 /// What `ixion devices --json` prints.

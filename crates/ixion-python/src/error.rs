@@ -100,8 +100,25 @@ fn raise(class: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyType>
     })
 }
 
-/// The exception for an error of the library, with the text that the command prints. If an operator refuses a tensor, the caller
-/// gave a wrong one.
+/// What a program in Python calls otherwise than the command, or Rust.
+const IN_PYTHON: [(&str, &str); 8] = [
+    ("run `ixion calibrate`", "call `ixion.calibrate`"),
+    ("`ixion calibrate`", "`ixion.calibrate`"),
+    ("`ixion build`", "`ixion.build`"),
+    ("use --device cuda-emulator or cpu", "use device=\"cuda-emulator\" or \"cpu\""),
+    ("raise the limit if you trust the file", "raise it by `limits={…}` if you trust the file"),
+    ("convert it first", "convert it first, as by `.astype` or `.to`"),
+    ("with `cast`", "by `.astype`"),
+    ("`cast` to", "convert by `.astype` to"),
+];
+
+/// A message of the library as a program in Python needs it.
+fn in_python(message: String) -> String {
+    IN_PYTHON.iter().fold(message, |text, &(command, python)| text.replace(command, python))
+}
+
+/// The exception for an error of the library, with the text that the command prints, but in the words of [`IN_PYTHON`]. If an
+/// operator refuses a tensor, the caller gave a wrong one.
 pub(crate) fn to_py(error: impl Into<IxionError>) -> PyErr {
     exception(error.into(), Kind::Input)
 }
@@ -116,7 +133,7 @@ fn exception(error: IxionError, refused: Kind) -> PyErr {
         Kind::Refused => refused,
         kind => kind,
     };
-    raise(|py| kind.class(py), full_message(&error))
+    raise(|py| kind.class(py), in_python(full_message(&error)))
 }
 
 /// Raises the errors of the library as exceptions: `result.or_raise()?`.

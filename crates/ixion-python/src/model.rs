@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::ports::TensorInfo;
 use crate::process::lock;
 use crate::profile::{self, Profile};
+use crate::release::drop_detached;
 use crate::slot::Slot;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -23,6 +24,18 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// A model that is ready to run: ``y = model(x)``.
+///
+/// ``model(*inputs, out=None, timeout=None, **named)`` runs it. Inputs are arrays in the model's order, ``model(x, y)``, or by name,
+/// ``model({"x": x, "y": y})`` or ``model(x=x, y=y)``, but not in a list, which would be one input: NumPy arrays, PyTorch tensors
+/// and others with ``__dlpack__``, buffers, numbers and lists of numbers. Contiguous arrays are not copied. ``out`` takes arrays
+/// that the outputs are written to: one, a sequence with one or None for each output, or a dict by name. They have the outputs'
+/// shapes and element types; it is the array of an input, if the model was loaded with ``donate`` for both. ``timeout`` is the
+/// number of seconds that the run may take, above 0. An input that is called ``out`` or ``timeout`` is given in a dict.
+///
+/// A call returns the output, or a tuple if the model has several: PyTorch tensors if the first input is one, else NumPy arrays.
+/// If it was compiled from a module that returns a dict of tensors, it returns a dict with the same keys. It raises
+/// ``InputError`` if an input or an array of ``out`` is missing, unknown, or of another shape or element type than the model has,
+/// ``TimeoutError`` if the run took longer than ``timeout``, and ``LimitError`` if there is not enough memory.
 ///
 /// Any number of threads can call it at once; each call takes one of its contexts, which a new one joins if all are in use. Other
 /// Python threads go on while the model runs. Ctrl-C ends a run of the main thread that takes long.
@@ -97,6 +110,12 @@ impl Model {
     }
 }
 
+impl Drop for Model {
+    fn drop(&mut self) {
+        drop_detached(std::mem::take(&mut *lock(&self.idle)));
+    }
+}
+
 /// The number of contexts that a model keeps when they are not in use, so that a crowd of threads does not leave the memory of
 /// as many activations behind. Calls that take turns need no more: whoever waits for the interpreter still has a context.
 fn most_idle() -> usize {
@@ -111,33 +130,7 @@ impl Model {
         Self::of(plan, None)
     }
 
-    /// Run the model.
-    ///
-    /// Inputs are arrays in the model's order, ``model(x, y)``, or by name, ``model({"x": x, "y": y})`` or ``model(x=x, y=y)``:
-    /// NumPy arrays, PyTorch tensors and others with ``__dlpack__``, buffers, numbers and lists. Contiguous arrays are not copied.
-    /// An input that has the name of a parameter below is given in a dict.
-    ///
-    /// Parameters
-    /// ----------
-    /// out : array, sequence or dict, optional
-    ///     Arrays that the outputs are written to: one, a sequence with one or None for each output, or a dict by name. They have
-    ///     the outputs' shapes and element types. The array of an input, if the model was loaded with ``donate`` for both.
-    /// timeout : float, optional
-    ///     The number of seconds that the run may take, above 0.
-    ///
-    /// Returns
-    /// -------
-    /// array or tuple of arrays
-    ///     The output, or a tuple if the model has several: PyTorch tensors if the first input is one, else NumPy arrays.
-    ///
-    /// Raises
-    /// ------
-    /// ixion.InputError
-    ///     If an input is missing, unknown, or of another shape or element type than the model takes; or an array of ``out``.
-    /// ixion.TimeoutError
-    ///     If the run took longer than ``timeout``.
-    /// ixion.LimitError
-    ///     If there is not enough memory.
+    // Python has a documentation of its own for what is called by operators: that of this is in the documentation of the class.
     #[pyo3(signature = (*inputs, out=None, timeout=None, **named))]
     fn __call__<'py>(
         &self,
@@ -305,7 +298,8 @@ type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, P
 ///     The memory that weights and activations may take together, such as ``"4G"``, or a dict with any of ``memory``,
 ///     ``max_total_bytes``, ``max_tensor_bytes``, ``max_ops``, ``max_rank``, and ``timeout``, the seconds that loading may take.
 /// map : bool
-///     Map a plan into memory: processes on a machine share its weights. The file must not be modified meanwhile.
+///     Map a plan into memory: processes on a machine share its weights. The file must not be modified meanwhile: if it was cut,
+///     calls raise ``PlanError``, and if it is cut during a run, the system ends the process.
 /// verify : bool
 ///     Check the weights of a plan against their checksums first.
 /// bin : path
@@ -347,9 +341,10 @@ fn load(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> P
     let settings = Options::new(options)?;
     // The current folder may change while the model is built.
     let absolute = std::path::absolute(&path);
+    let mapped = settings.mapped(&path);
     let plan = settings.make(py, &path)?;
     let kept = options.map(|given| settings.of_plan(given)).transpose()?;
-    let plan = Bound::new(py, Plan::new(py, plan, kept)?)?;
+    let plan = Bound::new(py, Plan::new(py, plan, mapped, kept)?)?;
     // What was read from a pipe cannot be read again.
     if !path.is_file() {
         return Ok(Model::of(plan, None));

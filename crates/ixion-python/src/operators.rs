@@ -3,6 +3,7 @@
 use crate::command::{option, output};
 use crate::error::Error;
 use crate::given;
+use crate::pickling::{Reduced, reduced};
 use crate::progress::Bar;
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -12,7 +13,9 @@ use std::ffi::OsString;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Field>()?;
     module.add_class::<Operator>()?;
-    module.add_function(wrap_pyfunction!(operators, module)?)
+    module.add_function(wrap_pyfunction!(operators, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_field, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_operator, module)?)
 }
 
 /// A parameter or a weight of an operator.
@@ -36,8 +39,26 @@ pub(crate) struct Field {
     doc: String,
 }
 
+/// The fields of a field, in their order.
+type FieldFields = (String, String, Option<String>, String);
+
+impl Field {
+    fn of((key, kind, default, doc): FieldFields) -> Self {
+        Self { key, kind, default, doc }
+    }
+
+    fn fields(&self) -> FieldFields {
+        let Self { key, kind, default, doc } = self.clone();
+        (key, kind, default, doc)
+    }
+}
+
 #[pymethods]
 impl Field {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, "_restore_field", self.fields())
+    }
+
     fn __repr__(&self) -> String {
         match &self.default {
             Some(default) => format!("<ixion.Field {}={default}: {}>", self.key, self.kind),
@@ -74,12 +95,37 @@ pub(crate) struct Operator {
     fields: Vec<Field>,
 }
 
+/// The fields of an operator, in their order.
+type OperatorFields = (String, String, String, String, Vec<FieldFields>);
+
 #[pymethods]
 impl Operator {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let Self { op_type, doc, namespace, version, fields } = self.clone();
+        let fields = fields.iter().map(Field::fields).collect();
+        let all: OperatorFields = (op_type, doc, namespace, version, fields);
+        reduced(py, "_restore_operator", all)
+    }
+
     fn __repr__(&self) -> String {
         let keys: Vec<&str> = self.fields.iter().map(|field| field.key.as_str()).collect();
         format!("<ixion.Operator {}({})>", self.op_type, keys.join(", "))
     }
+}
+
+/// Unpickles a field.
+#[pyfunction]
+#[pyo3(name = "_restore_field")]
+fn restore_field(fields: FieldFields) -> Field {
+    Field::of(fields)
+}
+
+/// Unpickles an operator.
+#[pyfunction]
+#[pyo3(name = "_restore_operator")]
+fn restore_operator(fields: OperatorFields) -> Operator {
+    let (op_type, doc, namespace, version, fields) = fields;
+    Operator { op_type, doc, namespace, version, fields: fields.into_iter().map(Field::of).collect() }
 }
 
 /// What `ixion operators --json` prints.

@@ -1,8 +1,10 @@
 //! Keyword options: how a model is built or loaded. They have the meaning and the defaults of the command's.
 
+use crate::built::Mapped;
 use crate::device::{DeviceOptions, Tf32Use};
 use crate::error::{InputError, OrRaise, of_model, to_py};
 use crate::given::{self, Lengths};
+use crate::hints::hinted;
 use ixion::engine::{Builder, EngineError, Formats, PlanFile, Precision, Scales, TimingCache};
 use ixion::graph::RuntimeGraph;
 use ixion::op::{PluginName, Registry};
@@ -136,7 +138,10 @@ impl Options {
                 }
             }
             "card" => self.card = Some(card(value)?),
-            input => self.set_shape(input, value)?,
+            input => {
+                let shaped = self.set_shape(input, value);
+                shaped.map_err(|error| hinted(value.py(), error, input, &NAMES))?;
+            }
         }
         Ok(())
     }
@@ -388,6 +393,12 @@ impl Options {
         Ok(file.load()?)
     }
 
+    /// The file, if it is about to be mapped.
+    pub(crate) fn mapped(&self, path: &Path) -> Option<Mapped> {
+        // To open anything else might take forever.
+        if self.is_mapped && path.is_file() { Mapped::open(path) } else { None }
+    }
+
     /// Builds or loads a plan without the interpreter. A signal, such as that of Ctrl-C, ends the work.
     ///
     /// # Errors
@@ -400,27 +411,22 @@ impl Options {
         let is_as_stated = self.shapes.is_empty() && self.ranges.is_empty();
         built.map_err(|error| {
             let error = if is_as_stated { of_model(error) } else { to_py(error) };
-            self.hint(py, &error).unwrap_or_default().unwrap_or(error)
+            self.with_hint(py, error)
         })
     }
 
-    /// An error about an input that the model does not have, with the option that was probably meant.
-    fn hint(&self, py: Python<'_>, error: &PyErr) -> PyResult<Option<PyErr>> {
+    /// An error with the option that was probably meant, if it is about an input that the model does not have.
+    fn with_hint(&self, py: Python<'_>, error: PyErr) -> PyErr {
         let text = error.value(py).to_string();
         if !text.contains("no input `") && !text.contains("of an input of this name") {
-            return Ok(None);
+            return error;
         }
-        let inputs =
+        let mut inputs =
             self.shapes.iter().map(|(input, _)| input).chain(self.ranges.iter().map(|(input, _)| input));
-        for input in inputs.filter(|input| text.contains(&format!("`{input}`"))) {
-            let close = (input.as_str(), NAMES.to_vec(), 1);
-            let close = py.import("difflib")?.call_method1("get_close_matches", close)?;
-            if let Some(option) = close.extract::<Vec<String>>()?.first() {
-                let text = format!("{text}\n  hint: the option is called `{option}`");
-                return Ok(Some(PyErr::from_type(error.get_type(py), text)));
-            }
+        match inputs.find(|input| text.contains(&format!("`{input}`"))) {
+            Some(input) => hinted(py, error, input, &NAMES),
+            None => error,
         }
-        Ok(None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Plans: models that are built, in memory or in a file.
 
-use crate::built::Built;
+use crate::built::{Built, Mapped};
 use crate::error::{InputError, LimitError, OrRaise};
 use crate::given;
 use crate::options::Options;
@@ -36,14 +36,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A plan that is loaded with these options in another process. Logs its warnings.
+    /// A plan, which has mapped a file or none, and is loaded with these options in another process. Logs its warnings.
     pub(crate) fn new(
         py: Python<'_>,
         plan: ixion::Plan,
+        mapped: Option<Mapped>,
         options: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         warn(py, &plan)?;
-        Ok(Self { built: Built::new(plan), options: options.map(Bound::unbind) })
+        Ok(Self { built: Built::new(plan, mapped), options: options.map(Bound::unbind) })
     }
 }
 
@@ -98,12 +99,14 @@ impl Plan {
     ///
     /// Raises ``ModelError`` if the file cannot be written.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.built.check_file()?;
         let plan = self.built.plan();
         py.detach(|| plan.save(&path)).or_raise()
     }
 
     /// The bytes of the file that ``save`` writes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.built.check_file()?;
         let folder = Folder::new(py)?;
         let path = folder.file();
         let plan = self.built.plan();
@@ -162,6 +165,11 @@ impl Plan {
         self.built.plan().warnings().iter().map(|warning| warning.message()).collect()
     }
 
+    /// Makes results of models a dict with these keys, one for each output.
+    fn _set_keys(&self, keys: Vec<String>) -> PyResult<()> {
+        self.built.set_keys(keys)
+    }
+
     fn __repr__(&self) -> String {
         format!("<ixion.Plan {}>", self.built.text())
     }
@@ -177,7 +185,8 @@ impl Plan {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let restore = py.import("ixion._ixion")?.getattr("_restore_plan")?;
         let options = self.options.as_ref().map(|options| options.clone_ref(py));
-        Ok((restore, (self.to_bytes(py)?, options).into_pyobject(py)?))
+        let keys = self.built.keys().map(<[String]>::to_vec);
+        Ok((restore, (self.to_bytes(py)?, options, keys).into_pyobject(py)?))
     }
 }
 
@@ -190,9 +199,9 @@ pub(crate) fn load(py: Python<'_>, path: &Path, options: Option<&Bound<'_, PyDic
     if PlanFile::is_plan(path) {
         settings.check_for(path)?;
     }
-    let cancel = CancelToken::default();
+    let (mapped, cancel) = (settings.mapped(path), CancelToken::default());
     let plan = process::interruptible(py, &cancel, || settings.loaded(path, &cancel))?.or_raise()?;
-    Plan::new(py, plan, options.map(|given| settings.of_plan(given)).transpose()?)
+    Plan::new(py, plan, mapped, options.map(|given| settings.of_plan(given)).transpose()?)
 }
 
 /// Loads a plan from bytes. They are written to a temporary file, since plans are read in pieces.
@@ -211,7 +220,8 @@ fn restore(py: Python<'_>, data: &PyBackedBytes, options: Option<&Bound<'_, PyDi
     let cancel = CancelToken::default();
     let loaded = process::interruptible(py, &cancel, || settings.loaded(&path, &cancel))?;
     let plan = loaded.map_err(without_path).or_raise()?;
-    Plan::new(py, plan, options.map(|given| settings.of_plan(given)).transpose()?)
+    // Nobody else has the file, whose folder is gone.
+    Plan::new(py, plan, None, options.map(|given| settings.of_plan(given)).transpose()?)
 }
 
 /// What stands for the path of a plan that has none, in messages.
@@ -277,12 +287,21 @@ fn build(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> 
     }
     let settings = Options::new(options)?;
     let plan = settings.make(py, &path)?;
-    Plan::new(py, plan, options.map(|given| settings.of_plan(given)).transpose()?)
+    Plan::new(py, plan, None, options.map(|given| settings.of_plan(given)).transpose()?)
 }
 
 /// Unpickles a plan.
 #[pyfunction]
-#[pyo3(name = "_restore_plan")]
-fn restore_plan(py: Python<'_>, data: PyBackedBytes, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
-    restore(py, &data, options)
+#[pyo3(name = "_restore_plan", signature = (data, options, keys=None))]
+fn restore_plan(
+    py: Python<'_>,
+    data: PyBackedBytes,
+    options: Option<&Bound<'_, PyDict>>,
+    keys: Option<Vec<String>>,
+) -> PyResult<Plan> {
+    let plan = restore(py, &data, options)?;
+    if let Some(keys) = keys {
+        plan.built.set_keys(keys)?;
+    }
+    Ok(plan)
 }

@@ -1,6 +1,7 @@
 //! The time of each operator: `Model.profile` and `Model.timeline`.
 
 use crate::error::{InputError, OrRaise};
+use crate::pickling::{Reduced, reduced};
 use crate::process::interruptible;
 use ixion::cli::{self, Record, Row, WARM_UP, numbers};
 use ixion::engine::{Context, EngineError};
@@ -15,7 +16,9 @@ const SHOWN: usize = 10;
 /// Adds the classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<OperatorTime>()?;
-    module.add_class::<Profile>()
+    module.add_class::<Profile>()?;
+    module.add_function(wrap_pyfunction!(restore_time, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_profile, module)?)
 }
 
 /// The time of an operator, or of all operators of a type, in one run.
@@ -75,15 +78,42 @@ impl OperatorTime {
             outputs: row.outputs.iter().map(ToString::to_string).collect(),
         }
     }
+
+    /// The times of operators that together take `total`.
+    fn list(rows: &[Row], total: Duration) -> Vec<Self> {
+        rows.iter().map(|row| Self::new(row, total)).collect()
+    }
+
+    fn of(fields: TimeFields) -> Self {
+        let (name, op_type, count, seconds, share, macs, bytes, gflops, gigabytes, inputs, outputs) = fields;
+        Self { name, op_type, count, seconds, share, macs, bytes, gflops, gigabytes, inputs, outputs }
+    }
+
+    fn fields(&self) -> TimeFields {
+        let Self { name, op_type, count, seconds, share, macs, bytes, gflops, gigabytes, inputs, outputs } =
+            self.clone();
+        (name, op_type, count, seconds, share, macs, bytes, gflops, gigabytes, inputs, outputs)
+    }
+}
+
+/// The fields of an operator's time, in their order.
+type TimeFields = (String, String, usize, f64, f64, u64, u64, f64, f64, Vec<String>, Vec<String>);
+
+/// A number of seconds as a duration; 0 for numbers that are none, which only something unpickled can have.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 #[pymethods]
 impl OperatorTime {
     fn __repr__(&self) -> String {
         let name = if self.name.is_empty() { format!("×{}", self.count) } else { self.name.clone() };
-        let (time, share) =
-            (numbers::time(Duration::from_secs_f64(self.seconds)), numbers::percent(self.share));
+        let (time, share) = (numbers::time(duration(self.seconds)), numbers::percent(self.share));
         format!("<ixion.OperatorTime {} {name}: {time}, {share}>", self.op_type)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, "_restore_time", self.fields())
     }
 }
 
@@ -105,7 +135,12 @@ impl OperatorTime {
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
     name: String,
-    rows: Vec<Row>,
+    /// The operators, in the order in which they run.
+    #[pyo3(get)]
+    operators: Vec<OperatorTime>,
+    /// The sums over all operators of each type, the slowest type first.
+    #[pyo3(get)]
+    types: Vec<OperatorTime>,
     #[pyo3(get)]
     runs: usize,
     #[pyo3(get)]
@@ -114,19 +149,14 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    fn total(&self) -> Duration {
-        self.rows.iter().map(|row| row.time).sum()
-    }
-
-    fn list(&self, rows: &[Row]) -> Vec<OperatorTime> {
-        let total = self.total();
-        rows.iter().map(|row| OperatorTime::new(row, total)).collect()
+    fn total(&self) -> f64 {
+        self.operators.iter().map(|row| row.seconds).sum()
     }
 
     /// The slowest operators, in the order in which they run.
-    fn slowest(&self) -> Vec<&Row> {
-        let mut rows: Vec<(usize, &Row)> = self.rows.iter().enumerate().collect();
-        rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.time));
+    fn slowest(&self) -> Vec<&OperatorTime> {
+        let mut rows: Vec<(usize, &OperatorTime)> = self.operators.iter().enumerate().collect();
+        rows.sort_by(|(_, one), (_, other)| other.seconds.total_cmp(&one.seconds));
         rows.truncate(SHOWN);
         rows.sort_by_key(|(place, _)| *place);
         rows.into_iter().map(|(_, row)| row).collect()
@@ -135,22 +165,10 @@ impl Profile {
 
 #[pymethods]
 impl Profile {
-    /// The operators, in the order in which they run.
-    #[getter]
-    fn operators(&self) -> Vec<OperatorTime> {
-        self.list(&self.rows)
-    }
-
-    /// The sums over all operators of each type, the slowest type first.
-    #[getter]
-    fn types(&self) -> Vec<OperatorTime> {
-        self.list(&cli::by_type(&self.rows))
-    }
-
     /// The sum of the operators' times.
     #[getter]
     fn seconds(&self) -> f64 {
-        self.total().as_secs_f64()
+        self.total()
     }
 
     /// The timeline of the last run, as SVG.
@@ -164,30 +182,32 @@ impl Profile {
     }
 
     fn __len__(&self) -> usize {
-        self.rows.len()
+        self.operators.len()
     }
 
     fn __repr__(&self) -> String {
-        let (time, operators) = (numbers::time(self.total()), numbers::plural(self.rows.len(), "operator"));
+        let time = numbers::time(duration(self.total()));
+        let operators = numbers::plural(self.operators.len(), "operator");
         format!("<ixion.Profile {}: {time} for {operators}; {}>", self.name, self.settings)
     }
 
     fn __str__(&self) -> String {
-        let (rows, total) = (self.slowest(), self.total());
-        let widest =
-            |text: fn(&Row) -> &str| rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0);
+        let rows = self.slowest();
+        let widest = |text: fn(&OperatorTime) -> &str| {
+            rows.iter().map(|row| text(row).chars().count()).max().unwrap_or(0)
+        };
         let (names, types) = (widest(|row| &row.name), widest(|row| &row.op_type));
-        let line = |row: &&Row| {
-            let (time, share) = (numbers::time(row.time), numbers::percent(row.share(total)));
-            let rate = if row.macs > 0 { format!("  {:.1} GFLOP/s", row.gflops()) } else { String::new() };
+        let line = |row: &&OperatorTime| {
+            let (time, share) = (numbers::time(duration(row.seconds)), numbers::percent(row.share));
+            let rate = if row.macs > 0 { format!("  {:.1} GFLOP/s", row.gflops) } else { String::new() };
             format!("{:names$}  {:types$}  {time:>9}  {share:>6}{rate}\n", row.name, row.op_type)
         };
         let lines: String = rows.iter().map(line).collect();
         let operators = match rows.len() {
-            shown if shown == self.rows.len() => numbers::plural(shown, "operator"),
+            shown if shown == self.operators.len() => numbers::plural(shown, "operator"),
             shown => format!(
                 "{}, of which the slowest {shown} are shown",
-                numbers::plural(self.rows.len(), "operator")
+                numbers::plural(self.operators.len(), "operator")
             ),
         };
         let runs = numbers::plural(self.runs, "run");
@@ -195,9 +215,35 @@ impl Profile {
             "{}: {}\n{lines}total: {} for {operators}; medians of {runs}",
             self.name,
             self.settings,
-            numbers::time(total)
+            numbers::time(duration(self.total()))
         )
     }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let Self { name, operators, types, runs, settings, svg } = self.clone();
+        let list = |times: &[OperatorTime]| times.iter().map(OperatorTime::fields).collect();
+        let fields: ProfileFields = (name, list(&operators), list(&types), runs, settings, svg);
+        reduced(py, "_restore_profile", fields)
+    }
+}
+
+/// The fields of a profile, in their order.
+type ProfileFields = (String, Vec<TimeFields>, Vec<TimeFields>, usize, String, String);
+
+/// Unpickles the time of an operator.
+#[pyfunction]
+#[pyo3(name = "_restore_time")]
+fn restore_time(fields: TimeFields) -> OperatorTime {
+    OperatorTime::of(fields)
+}
+
+/// Unpickles a profile.
+#[pyfunction]
+#[pyo3(name = "_restore_profile")]
+fn restore_profile(fields: ProfileFields) -> Profile {
+    let (name, operators, types, runs, settings, svg) = fields;
+    let list = |times: Vec<TimeFields>| times.into_iter().map(OperatorTime::of).collect();
+    Profile { name, operators: list(operators), types: list(types), runs, settings, svg }
 }
 
 /// Runs a model `runs` times, after runs that warm it up, and measures each operator. `name` is the heading.
@@ -218,7 +264,10 @@ pub(crate) fn profile(
     let measured = traced(py, plan, move |context| measure(context, &inputs, runs))?;
     let svg = cli::timeline(name.to_owned(), &settings, &measured.record, None).to_svg();
     let rows = cli::rows(plan.graph(), &measured.record, measured.times);
-    Ok(Profile { name: name.to_owned(), rows, runs, settings, svg })
+    let total = rows.iter().map(|row| row.time).sum();
+    let (operators, types) =
+        (OperatorTime::list(&rows, total), OperatorTime::list(&cli::by_type(&rows), total));
+    Ok(Profile { name: name.to_owned(), operators, types, runs, settings, svg })
 }
 
 /// Draws when each operator of one run began and ended, after runs that warm the model up; with `top`, only the slowest.

@@ -19,7 +19,7 @@ pub(crate) struct Slot {
     context: Context<'static>,
     cancel: CancelToken,
     /// The size of the largest inputs, in bytes, with which a run was short.
-    short: Option<usize>,
+    short_bytes: Option<usize>,
     is_stuck: bool,
 }
 
@@ -32,7 +32,7 @@ impl Slot {
         built.check_process()?;
         let context = py.detach(|| Context::shared(Arc::clone(built.plan()))).or_raise()?;
         let cancel = context.cancel_token();
-        Ok(Self { context, cancel, short: None, is_stuck: false })
+        Ok(Self { context, cancel, short_bytes: None, is_stuck: false })
     }
 
     /// A token that cancels the run in progress, or the next one.
@@ -67,10 +67,10 @@ impl Slot {
         tensors: Tensors<'_>,
         timeout: Option<Duration>,
     ) -> PyResult<Vec<Tensor>> {
-        let Self { context, cancel, short, is_stuck } = self;
+        let Self { context, cancel, short_bytes, is_stuck } = self;
         context.set_timeout(timeout);
         let bytes = tensors.input_bytes();
-        let was_short = short.is_some_and(|known| bytes <= known);
+        let was_short = short_bytes.is_some_and(|known| bytes <= known);
         let work = move || {
             let start = Instant::now();
             let result = execute(context, built, tensors);
@@ -84,8 +84,8 @@ impl Slot {
         };
         match time < SHORT {
             // A run that failed at once says nothing.
-            true if result.is_ok() => *short = (*short).max(Some(bytes)),
-            false if was_short => *short = None,
+            true if result.is_ok() => *short_bytes = (*short_bytes).max(Some(bytes)),
+            false if was_short => *short_bytes = None,
             _ => {}
         }
         result.or_raise()

@@ -3,6 +3,7 @@
 use crate::command::{option, output};
 use crate::error::{Error, InputError, OrRaise};
 use crate::given::{self, Count};
+use crate::pickling::{Reduced, reduced};
 use crate::progress::Bar;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -16,7 +17,9 @@ use std::path::PathBuf;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Case>()?;
     module.add_class::<Report>()?;
-    module.add_function(wrap_pyfunction!(verify, module)?)
+    module.add_function(wrap_pyfunction!(verify, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_case, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_report, module)?)
 }
 
 /// A case that ran.
@@ -60,6 +63,10 @@ pub(crate) struct Case {
     seconds: f64,
 }
 
+/// The fields of a case, in their order.
+type CaseFields =
+    (String, String, String, Option<String>, Option<String>, Vec<String>, Vec<String>, Option<f64>, f64);
+
 /// A number, or the text that stands for one that JSON does not have.
 fn number<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<f64>, D::Error> {
     Ok(match Value::deserialize(reader)? {
@@ -69,6 +76,17 @@ fn number<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<f64>, D:
 }
 
 impl Case {
+    fn of(fields: CaseFields) -> Self {
+        let (name, folder, verdict, kind, reason, suspects, unsupported, max_abs_diff, seconds) = fields;
+        Self { name, folder, verdict, kind, reason, suspects, unsupported, max_abs_diff, seconds }
+    }
+
+    fn fields(&self) -> CaseFields {
+        let Self { name, folder, verdict, kind, reason, suspects, unsupported, max_abs_diff, seconds } =
+            self.clone();
+        (name, folder, verdict, kind, reason, suspects, unsupported, max_abs_diff, seconds)
+    }
+
     fn passes(&self) -> bool {
         self.verdict == "pass"
     }
@@ -95,6 +113,10 @@ impl Case {
 
     fn __repr__(&self) -> String {
         format!("<ixion.Case {}>", self.line())
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        reduced(py, "_restore_case", self.fields())
     }
 }
 
@@ -141,6 +163,26 @@ impl Report {
         let counts = format!("{} passed, {} failed", self.passed, self.failed);
         self.cases.iter().map(Case::line).chain([counts]).collect::<Vec<_>>().join("\n")
     }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py>> {
+        let cases: Vec<CaseFields> = self.cases.iter().map(Case::fields).collect();
+        reduced(py, "_restore_report", (cases, self.passed, self.failed, self.unsupported.clone()))
+    }
+}
+
+/// Unpickles a case.
+#[pyfunction]
+#[pyo3(name = "_restore_case")]
+fn restore_case(fields: CaseFields) -> Case {
+    Case::of(fields)
+}
+
+/// Unpickles a report.
+#[pyfunction]
+#[pyo3(name = "_restore_report")]
+fn restore_report(fields: (Vec<CaseFields>, usize, usize, BTreeMap<String, usize>)) -> Report {
+    let (cases, passed, failed, unsupported) = fields;
+    Report { cases: cases.into_iter().map(Case::of).collect(), passed, failed, unsupported }
 }
 
 /// Run models on stored inputs and compare the outputs with stored ones.

@@ -74,6 +74,15 @@ def test_a_wrong_call_says_what_is_wrong(digits, x, y, call, words):
         assert close(subject(x), y)
 
 
+def test_a_list_is_one_input(two_inputs, pair):
+    for given in (list(pair), pair):
+        with pytest.raises(ixion.InputError, match=r"missing(.|\n)*model\(a, b\), or by name"):
+            two_inputs(given)
+    with pytest.raises(ixion.InputError) as raised:
+        two_inputs(pair[0])
+    assert "model(a, b)" not in str(raised.value)
+
+
 def test_the_message_names_the_input_and_both_shapes(digits, x):
     with pytest.raises(ixion.InputError) as raised:
         digits(np.zeros((2, 3, 8, 8), F32))

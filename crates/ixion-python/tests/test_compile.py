@@ -1,5 +1,6 @@
 """`ixion.compile`: from a PyTorch module to a model, through the package pnnx."""
 
+import asyncio
 import os
 import pickle
 import subprocess
@@ -67,7 +68,7 @@ def test_inputs_have_the_names_of_parameters():
     model = ixion.compile(lambda ids, mask: ids * mask, (torch.ones(2), torch.ones(2)))
     assert [info.name for info in model.inputs] == ["ids", "mask"]
     assert same(model(mask=torch.full((2,), 3.0), ids=torch.full((2,), 2.0)), torch.full((2,), 6.0))
-    # A name that the file has already stays PNNX's.
+    # A name that the file has already gets an underscore.
     layers = nn.ModuleDict({"x": nn.Linear(2, 2)})
 
     class Clash(nn.Module):
@@ -77,7 +78,35 @@ def test_inputs_have_the_names_of_parameters():
 
         def forward(self, x):
             return self.x(x)
-    assert same(ixion.compile(Clash(), (torch.ones(1, 2),))(torch.ones(1, 2)), layers["x"](torch.ones(1, 2)).detach())
+    model = ixion.compile(Clash(), (torch.ones(1, 2),), dynamic={0: None}, x_=(None, 2))
+    assert same(model(x_=torch.ones(1, 2)), layers["x"](torch.ones(1, 2)).detach())
+    assert model.inputs[0].shape == ("x_.0", 2) and ixion.compile(Clash(), (torch.ones(1, 2),)).inputs[0].name == "x_"
+
+
+def test_axes_have_the_names_that_were_given_or_those_of_inputs():
+    x = torch.randn(2, 4)
+    model = ixion.compile(lambda x, *others: x + others[0] + others[1], (x, x, x), dynamic=[{0: "rows"}, {0: "rows"}, {0: None}])
+    assert [(info.name, info.shape) for info in model.inputs] == [
+        ("x", ("rows", 4)), ("others_0", ("rows", 4)), ("others_1", ("others_1.0", 4))]
+    assert same(model(x, x, others_1=x), 3 * x)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_models_are_named_after_the_class_of_the_module():
+    """Also after pickling, and if the same files were exported before."""
+    x = torch.randn(1, 4)
+
+    def double(x):
+        return x + x
+    def strange(x):
+        return x * 3
+    strange.__name__ = "a/../b"
+    for module, name in ((nn.Linear(4, 2), "Linear"), (nn.Linear(4, 2).forward, "Linear"), (double, "double"),
+                         (lambda x: x + 1, "model"), (strange, "model"), (torch.jit.script(nn.Linear(4, 2).eval()), "Linear")):
+        for _ in range(2):
+            model = ixion.compile(module, (x,))
+            assert repr(model).startswith(f"<ixion.Model {name}(")
+        assert repr(pickle.loads(pickle.dumps(model))) == repr(model)
 
 
 class Named(nn.Module):
@@ -103,7 +132,39 @@ def test_a_dictionary_stands_for_keywords(dynamic):
     given = {"ids": torch.randn(count, 4), "mask": torch.rand(count, 3), "offset": offset}
     wanted = module(**given)
     for found in (model(given), model(**given), model(*given.values())):
-        assert all(same(one, two.detach()) for one, two in zip(found, wanted.values()))
+        assert list(found) == ["scores", "sum"] and all(same(found[key], wanted[key].detach()) for key in wanted)
+
+
+def test_a_dictionary_that_is_returned_keeps_its_keys():
+    x = torch.randn(2, 4)
+    model = ixion.compile(Forward(lambda x: {"minus": -x, "none": None, "two words": x * 2}), (x,), dynamic={0: "n"})
+    assert [info.name for info in model.outputs][0] == "minus"
+    out = torch.empty(2, 4)
+    for again in (model, model.context(), pickle.loads(pickle.dumps(model)), ixion.Model(model.plan)):
+        found = again(x, out={"minus": out})
+        assert list(found) == ["minus", "two words"] and found["minus"] is out
+        assert same(out, -x) and same(found["two words"], 2 * x)
+    found = asyncio.run(model.run_async(x))
+    assert list(found) == ["minus", "two words"]
+    # A dictionary of one is one as well.
+    model = ixion.compile(Forward(lambda x: {"minus": -x}), (x,))
+    assert model.outputs[0].name == "minus" and same(model(x)["minus"], -x) and same(model(x, out=out)["minus"], -x)
+    # A result that has two keys has one name in the file.
+    twice = ixion.compile(Forward(lambda x: dict.fromkeys(("a", "b"), x * 3)), (x,))(x)
+    assert list(twice) == ["a", "b"] and same(twice["a"], 3 * x) and same(twice["b"], 3 * x)
+
+
+def test_a_plan_that_is_loaded_returns_a_tuple_with_names(tmp_path):
+    x = torch.randn(2, 4)
+    ixion.compile(Forward(lambda x: {"minus": -x, "twice": x * 2}), (x,)).plan.save(tmp_path / "it.plan")
+    model = ixion.load(tmp_path / "it.plan")
+    minus, twice = model(x)
+    assert [info.name for info in model.outputs] == ["minus", "twice"] and same(minus, -x) and same(twice, 2 * x)
+
+
+def test_losses_survive_pickling():
+    model = ixion.compile(Forward(lambda x: x + int(x.sum())), (torch.ones(3),))
+    assert model.losses and pickle.loads(pickle.dumps(model)).losses == model.losses
 
 
 @pytest.mark.parametrize("returned", [
@@ -275,7 +336,7 @@ def test_a_damaged_entry_is_exported_again(cache):
     module, x = network(), torch.randn(1, 3, 8, 8)
     ixion.compile(module, (x,))
     (entry,) = cache.iterdir()
-    for name in ("model.pnnx.param", "model.pnnx.bin"):
+    for name in ("Sequential.pnnx.param", "Sequential.pnnx.bin"):
         # As many bytes as before, so that nothing but the results tells.
         (entry / name).write_bytes(bytes((entry / name).stat().st_size))
         assert same(ixion.compile(module, (x,))(x), module(x).detach())

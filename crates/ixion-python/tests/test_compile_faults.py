@@ -14,7 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch and PNNX: pip install torch pnnx")
 pnnx = pytest.importorskip("pnnx", reason="needs PNNX: pip install pnnx")
-from ixion import _compare  # noqa: E402
+from ixion import _compare, _export  # noqa: E402
+from programs import started  # noqa: E402
 from torch import nn  # noqa: E402
 
 torch.set_num_threads(1)
@@ -96,6 +97,25 @@ def test_half_precision_is_named_when_pnnx_crashes():
         assert _compare.difference(model(x.half()), module(x.half()).detach(), _compare.Tolerance(None)) is None
 
 
+def calls_the_compiler(module, x):
+    return ixion.compile(module, (x,))
+
+
+def test_a_crash_names_the_line_of_the_module_and_not_of_the_caller(program):
+    """What PNNX prints about a failed trace has the whole stack of Python."""
+    here = Path(__file__)
+    stack = [f"{torch.__file__.replace('__init__', 'functional')}(12): softmax", f"{here}({line_of('return x[:, 1:] * 2')}): forward",
+             f"{torch.__file__.replace('__init__', 'jit/_trace')}(7): trace", f"{_export.__file__}(510): traced",
+             f"{here}({line_of('return ixion.compile(module, (x,))')}): calls_the_compiler"]
+    lines = "\n".join(["what():  it failed", *stack, "RuntimeError: the reason"])
+    program(f"cat <<'END'\n{lines}\nEND\nexit 1")
+    with pytest.raises(ixion.CompileError) as raised:
+        calls_the_compiler(*linear()[:1], *linear()[1])
+    said = str(raised.value)
+    assert "RuntimeError: the reason" in said and f"{here}:{line_of('return x[:, 1:] * 2')}: return x[:, 1:] * 2" in said
+    assert "calls_the_compiler" not in said and "functional" not in said and "traced" not in said
+
+
 # PNNX itself.
 
 
@@ -157,6 +177,39 @@ def test_ctrl_c_ends_pnnx(program, scratch, tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+TERMINATED = """
+    import sys, torch, pnnx, ixion
+    pnnx.EXEC_PATH = sys.argv[1]
+    print("runs", flush=True)
+    ixion.compile(torch.nn.Linear(4, 2), (torch.ones(1, 4),), cache=sys.argv[2])
+"""
+
+
+def test_sigterm_ends_pnnx_and_then_the_program(program, tmp_path, monkeypatch):
+    program(f"echo $$ > '{tmp_path}/pid'; exec sleep 600")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    process = started(TERMINATED, pnnx.EXEC_PATH, tmp_path / "kept")
+    while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    # It ends by the signal, as a program does that does nothing about it.
+    assert process.wait(120) == -signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert os.listdir(tmp_path / "scratch") == os.listdir(tmp_path / "kept") == []
+
+
+def test_what_a_program_does_at_sigterm_stays(monkeypatch):
+    for handler in (signal.SIG_IGN, signal.SIG_DFL, lambda *_: None):
+        before = signal.signal(signal.SIGTERM, handler)
+        try:
+            ixion.compile(*linear())
+            assert signal.getsignal(signal.SIGTERM) is handler
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
 def test_much_that_it_prints_is_not_in_the_way(program, capfd):
     program("head -c 3000000 /dev/zero | tr '\\0' x; exec PNNX \"$@\"")
     module, (x,) = linear()
@@ -185,6 +238,18 @@ def test_options_are_checked_before_the_export(options, monkeypatch):
     monkeypatch.setattr(pnnx, "EXEC_PATH", "nothing must run")
     with pytest.raises(ixion.InputError):
         ixion.compile(*linear(), **options)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"dynmaic": {0: "n"}}, "perhaps `dynamic` is meant"), ({"thread": 2}, "perhaps `threads` is meant"),
+    ({"runs": 3}, "`runs` is an argument of `Model.profile`"), ({"inptu": (2, 4)}, "its inputs are `input`"),
+    ({"z": (1,)}, "`z` is neither an option nor an input of the module"),
+])
+def test_misspelt_options_are_named_before_the_export(options, words, monkeypatch):
+    monkeypatch.setattr(pnnx, "EXEC_PATH", "nothing must run")
+    with pytest.raises(ixion.InputError) as raised:
+        ixion.compile(*linear(), **options)
+    assert words in str(raised.value) and type(raised.value) is ixion.InputError
 
 
 def test_files_of_options_must_exist(monkeypatch):

@@ -101,9 +101,10 @@ def test_ranges_bound_what_may_come(digits_path, digits, x, y):
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"precison": "bf16"}, "is called `precision`"), ({"layout": "plain"}, "is called `layouts`"),
-    ({"thread": ((1,), (2,), (3,))}, "is called `threads`"), ({"picture": "n,1,8,8"}, "pnnx_input_0"),
-    ({"thread": 1}, "thread"), ({"nothing": (1, 2)}, "nothing"), ({"threads": -1}, "threads"), ({"threads": 1.5}, "threads"),
+    ({"precison": "bf16"}, "perhaps `precision` is meant"), ({"layout": "plain"}, "perhaps `layouts` is meant"),
+    ({"thread": ((1,), (2,), (3,))}, "perhaps `threads` is meant"), ({"picture": "n,1,8,8"}, "pnnx_input_0"),
+    ({"thread": 1}, "perhaps `threads` is meant"), ({"dynamic": {0: "n"}}, "`dynamic` is an argument of `ixion.compile`"),
+    ({"timout": 3}, "perhaps `timeout` is meant, an argument of"), ({"timeout": 3}, 'and `limits={"timeout": …}`'), ({"nothing": (1, 2)}, "nothing"), ({"threads": -1}, "threads"), ({"threads": 1.5}, "threads"),
     ({"threads": True}, "threads"), ({"threads": 10**30}, "threads"), ({"threads": "2"}, "threads"),
     ({"precision": "f8"}, "f8"), ({"precision": 3}, "precision"), ({"precision": [None]}, "precision"),
     ({"layouts": "best"}, "layouts"), ({"layouts": 1}, "layouts"), ({"tactics": 1}, "tactics"), ({"fast": "yes"}, "fast"),
@@ -122,6 +123,36 @@ def test_values_that_an_option_cannot_have(digits_path, options, words):
         with pytest.raises((ixion.Error, TypeError)) as raised:
             make(digits_path, **options)
         assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["in0", "in", "x", "mask", "bins"])
+def test_nothing_is_suggested_that_is_not_near(digits_path, name):
+    with pytest.raises(ixion.InputError) as raised:
+        ixion.load(digits_path, **{name: (1, 1, 8, 8)})
+    assert ("hint" in str(raised.value)) == (name == "bins")
+
+
+def test_misspelt_arguments_of_calls(digits, x):
+    for call, words in ((lambda: digits(x, timout=3), "perhaps `timeout` is meant"),
+                        (lambda: digits(x, threads=3), "`threads` is an argument of `ixion.load`"),
+                        (lambda: digits.profile(x, run=3), "perhaps `runs` is meant, an argument of `Model.profile`"),
+                        (lambda: digits(pnnx_input_1=x), "perhaps `pnnx_input_0` is meant")):
+        with pytest.raises(ixion.InputError) as raised:
+            call()
+        assert words in str(raised.value)
+
+
+def test_messages_are_in_the_words_of_python(digits_path, digits, x, tmp_path):
+    """What the command calls otherwise."""
+    with pytest.raises(ixion.LimitError, match=r"max_total_bytes of 1000; raise it by `limits=\{…\}` if"):
+        ixion.load(digits_path, limits=1000)
+    with pytest.raises(ixion.InputError, match="as by `.astype` or `.to`"):
+        digits(x.astype(np.float64))
+    with pytest.raises(ixion.ModelError, match="create one with `ixion.calibrate`"):
+        ixion.Scales("{}")
+    (tmp_path / "x.plan").write_bytes(b"no plan")
+    with pytest.raises(ixion.PlanError, match="create one with `ixion.build`"):
+        ixion.Plan.load(tmp_path / "x.plan")
 
 
 def test_limits_are_limits(digits_path, write):

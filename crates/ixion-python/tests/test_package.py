@@ -113,7 +113,10 @@ def test_errors_keep_what_they_know_when_they_are_pickled():
     error = ixion.CompileError("text", [ixion.Loss("lost", "section", (("file.py", 3),))])
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is ixion.CompileError and str(again) == "text" and again.losses == error.losses
-    assert isinstance(again, ixion.ModelError) and str(again.losses[0]) == 'lost\n    file.py:3\n    see "section"'
+    assert isinstance(again, ixion.ModelError) and str(again.losses[0]).startswith('lost\n    file.py:3\n    see "section" on ')
+    page = re.search(r'the page "(.+)" \((\w+\.md)\) of Ixion', str(again.losses[0]))
+    book = HERE.parents[2] / "book/src" / page[2]
+    assert not book.parent.is_dir() or book.read_text(encoding="utf-8").startswith(f"# {page[1]}\n")
     many = ixion.Loss("lost", places=tuple(("absent.py", line) for line in range(5)))
     assert str(many).endswith("absent.py:2\n    and 2 more lines")
 
@@ -121,6 +124,13 @@ def test_errors_keep_what_they_know_when_they_are_pickled():
 def test_signatures_are_those_of_the_documentation():
     assert list(inspect.signature(ixion.load).parameters)[:3] == ["path", "threads", "precision"]
     assert "ranges" in inspect.signature(ixion.load).parameters
+
+
+def test_calls_have_signatures(digits):
+    for called in (digits, digits.context()):
+        assert str(inspect.signature(called)) == "(*inputs, out=None, timeout=None, **named)"
+        assert "(*inputs, out=None, timeout=None, **named)" in type(called).__doc__
+    assert list(inspect.signature(ixion.Model).parameters) == ["plan"]
 
 
 def test_importing_loads_nothing_that_is_optional():

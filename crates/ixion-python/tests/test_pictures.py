@@ -104,6 +104,13 @@ def test_pictures_are_arrays(scene, tmp_path):
     assert scene == ixion.Picture(tmp_path / "copy.png") == pickle.loads(pickle.dumps(scene)) == ixion.Picture(np.asarray(scene))
     with pytest.raises(ixion.Error):
         scene.save(tmp_path / "no/such/folder.png")
+    for name in ("it.jpg", "it.jpeg", "it.npy"):
+        with pytest.raises(ixion.InputError, match=r"only PNG files can be written; save .*it\.png"):
+            scene.save(tmp_path / name)
+        assert not (tmp_path / name).exists()
+    for name in ("it", "it.PNG"):
+        scene.save(tmp_path / name)
+        assert ixion.Picture((tmp_path / name).read_bytes()) == scene
 
 
 def test_a_picture_becomes_boxes(detector, scene):
@@ -129,6 +136,8 @@ def test_a_picture_becomes_a_mask(segmenter, tmp_path):
     assert mask.classes.dtype == np.uint8 and np.array_equal(np.asarray(mask), mask.classes)
     assert sum(mask.counts.values()) == mask.classes.size and set(mask.counts) <= {*mask.labels, "none"}
     mask.save(tmp_path / "mask.png")
+    with pytest.raises(ixion.InputError, match=r"save .*mask\.png"):
+        mask.save(tmp_path / "mask.jpg")
     image = pytest.importorskip("PIL.Image", reason="pip install pillow")
     assert np.array_equal(np.asarray(image.open(tmp_path / "mask.png")), mask.classes)
 

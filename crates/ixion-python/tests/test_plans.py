@@ -172,6 +172,38 @@ def test_a_plan_of_another_version_says_so(plan):
         ixion.Plan.from_bytes(bytes(whole))
 
 
+CUT = """
+    import os, sys, numpy as np, ixion
+    path, x = sys.argv[1], np.zeros((1, 1, 8, 8), np.float32)
+    model = ixion.load(path, map=True)
+    context = model.context()
+    model(x), context(x)
+    os.truncate(path, os.path.getsize(path) // 2)
+    for use in (lambda: model(x), lambda: context(x), model.context, lambda: model.profile(x), lambda: model.timeline(x),
+                model.plan.to_bytes, lambda: model.plan.save(path + ".other")):
+        try:
+            use()
+        except ixion.PlanError as error:
+            print(str(error).count("was cut from") == 1)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut")
+def test_a_mapped_file_that_was_cut_is_an_error_and_no_crash(plan, tmp_path):
+    plan.save(tmp_path / "digits.plan")
+    done = child(CUT, tmp_path / "digits.plan")
+    assert done.returncode == 0 and done.stdout.split() == ["True"] * 7, done.stderr
+
+
+def test_a_mapped_file_may_be_replaced(plan, tmp_path, x, y):
+    path = tmp_path / "digits.plan"
+    plan.save(path)
+    model = ixion.load(path, map=True)
+    plan.save(path)
+    path.unlink()
+    assert close(model(x), y)
+
+
 @pytest.mark.parametrize("given", [None, 3, "text", [], object()])
 def test_what_is_no_plan(given):
     with pytest.raises(ixion.InputError, match="to_bytes"):

@@ -6,12 +6,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import ixion
 import numpy as np
 import pytest
-from conftest import close, squares
+from conftest import close, squares, text
 from programs import child, started
 
 COUNT = 8
@@ -46,6 +47,47 @@ def test_python_goes_on_while_a_model_runs(slow, large):
         time.sleep(0.001)
     running.join()
     assert turns > 20, "the interpreter was locked"
+
+
+def runs_another_thread(call: Callable[[], object]) -> bool:
+    """Whether another thread runs Python during a call that lets it. Python itself does not interrupt the call."""
+    gate, turns = threading.Lock(), []
+
+    def wait() -> None:
+        with gate:
+            turns.append(None)
+    gate.acquire()
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        gate.release()
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < 0.02:
+            pass
+        assert not turns
+        call()
+        return bool(turns)
+    finally:
+        sys.setswitchinterval(interval)
+        waiting.join()
+
+
+@pytest.mark.parametrize("kind", [ixion.Plan, ixion.Model, ixion.Context])
+def test_python_goes_on_while_memory_is_freed(write, kind):
+    length = 2048
+    shape = f"=(?,{length})f32"
+    path = write(text(f"pnnx.Input x 0 1 0 #0{shape}",
+                      f"nn.Linear l 1 1 0 1 bias=False in_features={length} out_features={length} "
+                      f"@weight=({length},{length})f32 #0{shape} #1{shape}", f"pnnx.Output y 1 0 1 #1{shape}"))
+    of_plan = {ixion.Plan: lambda plan: plan, ixion.Model: ixion.Model, ixion.Context: lambda plan: ixion.Model(plan).context()}
+    for _ in range(50):
+        held = [of_plan[kind](ixion.build(path, random_weights=1))]
+        # The other thread may be too slow to take the chance.
+        if runs_another_thread(held.clear):
+            return
+    pytest.fail("the interpreter was locked")
 
 
 def test_a_context_is_not_used_by_two_threads_at_once(slow, large):

@@ -1,5 +1,6 @@
 """What the command can do, as functions: operators, devices, profiles and verification."""
 
+import pickle
 import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
@@ -107,6 +108,29 @@ def test_models_are_verified(wrong):
     assert report.cases[0].max_abs_diff == pytest.approx(1, abs=1e-3) and report.cases[0].suspects
     assert str(report).endswith("0 passed, 1 failed") and not report.cases[0]
     assert ixion.verify(wrong, tolerance=2)
+
+
+def test_results_can_be_pickled(digits, x, wrong):
+    """They are what they were, to the last bit of their numbers."""
+    report = ixion.verify([MODELS / "linear", wrong, "nothing"])
+    profile, (relu, *_) = digits.profile(x, runs=1), ixion.operators("nn.ReLU")
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        for kept in (report, *report.cases, profile, *profile.operators, *profile.types, relu, *relu.fields, *ixion.devices()):
+            again = pickle.loads(pickle.dumps(kept, protocol))
+            assert type(again) is type(kept) and (str(again), repr(again)) == (str(kept), repr(kept))
+            for name in (name for name in dir(kept) if not name.startswith("_")):
+                assert str(getattr(again, name)) == str(getattr(kept, name)), name
+            assert bool(again) == bool(kept)
+
+
+def test_numbers_of_a_pickle_may_be_any():
+    from ixion import _ixion
+    for seconds in (float("nan"), float("inf"), -1.0, 1e300):
+        time = _ixion._restore_time(("name", "type", 1, seconds, seconds, 0, 0, seconds, seconds, [], []))
+        assert "OperatorTime" in repr(time)
+        fields = ("name", "type", 1, seconds, seconds, 1, 0, seconds, seconds, [], [])
+        profile = _ixion._restore_profile(("name", [fields] * 3, [fields], 1, "settings", "<svg/>"))
+        assert len(profile) == 3 and "name" in str(profile) and repr(profile)
 
 
 @pytest.mark.parametrize("options", [{"precision": "bf16"}, {"precision": ["bf16", "f16"]}, {"interpret": True},

@@ -5,7 +5,8 @@ import gc
 import ixion
 import numpy as np
 import pytest
-from conftest import close
+from conftest import close, text
+from programs import child
 
 
 def test_torch_tensors_in_torch_tensors_out(digits, x, y):
@@ -36,6 +37,32 @@ def test_a_torch_tensor_as_output_is_written_in_place(copying):
     where = out.data_ptr()
     copying("f32")(torch.ones(1 << 16), out=out)
     assert out.data_ptr() == where and bool((out == 1).all())
+
+
+SET = """
+import sys, threading, time, ixion, torch
+model, wanted = ixion.load(sys.argv[1]), getattr(torch, sys.argv[2])
+for delay in range(5, 15):
+    # Memory of this size goes back to the system at once, and reading it ends the process.
+    given, found = torch.ones(1 << 25, dtype=wanted), []
+    running = threading.Thread(target=lambda: found.append(model(given)))
+    running.start()
+    # Before the run has taken the memory, `set_` in another thread is PyTorch's own race.
+    time.sleep(delay / 1000)
+    given.set_(torch.ones(1, dtype=wanted))
+    running.join()
+    assert found[0].numel() in (1, 1 << 25) and bool((found[0] == 1).all())
+"""
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("f32", "float32"), ("bf16", "bfloat16")])
+def test_a_tensor_that_gets_other_memory_during_a_run(write, name, dtype):
+    pytest.importorskip("torch", reason="needs PyTorch")
+    kind = f"=(?){name}"
+    path = write(text(f"pnnx.Input x 0 1 0 #0{kind}", f"torch.clone copy 1 1 0 1 #0{kind} #1{kind}",
+                      f"pnnx.Output y 1 0 1 #1{kind}"))
+    done = child(SET, path, dtype)
+    assert done.returncode == 0, done.stderr
 
 
 def test_outputs_that_torch_does_not_let_be_written(copying):

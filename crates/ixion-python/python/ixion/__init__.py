@@ -13,7 +13,7 @@ Exceptions are under :class:`Error`, by kind: :class:`ModelError`, :class:`Input
 to the logger ``ixion`` of the module ``logging``.
 """
 
-from . import _aio, _compile, _notebook
+from . import _aio, _compile, _notebook, _signatures
 from ._compile import CompileError, Loss, cache_folder, clear_cache, compile
 from ._ixion import (
     Cancelled,
@@ -109,3 +109,4 @@ __all__ = [
 _aio.register()
 _compile.register()
 _notebook.register()
+_signatures.register()

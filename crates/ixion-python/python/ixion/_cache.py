@@ -21,7 +21,8 @@ from pathlib import Path
 
 MOST = 4 << 30
 """Entries that were not used for the longest time are removed beyond this number of bytes."""
-PARAM, ARCHIVE, NOTE = "model.pnnx.param", "model.pnnx.bin", "entry.json"
+PARAM, ARCHIVE, NOTE = ".pnnx.param", ".pnnx.bin", "entry.json"
+"""The ends of the files' names, which begin with that of the model; and the file with their sizes."""
 KEY = re.compile(r"[0-9a-f]{32}")
 DRAFT = re.compile(r"\.ixion-draft-[0-9a-f]{16}")
 DAY = 86400.0
@@ -62,13 +63,21 @@ def find(folder: Path, key: str) -> Path | None:
         # The time of the last use decides what is removed.
         with contextlib.suppress(OSError):
             os.utime(entry)
+        return param_of(entry)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return entry / PARAM
+
+
+def param_of(entry: Path) -> Path:
+    """The `.param` file in a folder. Raises ValueError if there is not just one."""
+    (param,) = entry.glob(f"*{PARAM}")
+    return param
 
 
 def sizes_of(entry: Path) -> dict[str, int]:
-    return {name: (entry / name).stat().st_size for name in (PARAM, ARCHIVE)}
+    param = param_of(entry)
+    files = param, param.with_name(param.name[: -len(PARAM)] + ARCHIVE)
+    return {file.name: file.stat().st_size for file in files}
 
 
 def store(folder: Path, key: str, write: Callable[[Path], None]) -> Path:
@@ -83,11 +92,12 @@ def store(folder: Path, key: str, write: Callable[[Path], None]) -> Path:
     try:
         write(draft)
         (draft / NOTE).write_text(json.dumps({"sizes": sizes_of(draft)}), encoding="utf-8")
+        name = param_of(draft).name
         settle(draft, folder / key)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     trim(folder, key)
-    return folder / key / PARAM
+    return folder / key / name
 
 
 def settle(draft: Path, entry: Path) -> None:

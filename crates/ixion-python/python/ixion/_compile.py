@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ._samples import Dynamic
 
 
+PAGE = "What PNNX gets wrong, and what to do"
+"""The page of Ixion's book whose sections losses name."""
+
+
 class Loss(NamedTuple):
     """A part of a module that PNNX loses, or that Ixion cannot run."""
 
@@ -36,7 +40,7 @@ class Loss(NamedTuple):
             text += f"\n    {file}:{line}" + (f": {code}" if code else "")
         if len(self.places) > 3:
             text += f"\n    and {len(self.places) - 3} more lines"
-        return text + (f'\n    see "{self.section}"' if self.section else "")
+        return text + (f'\n    see "{self.section}" on the page "{PAGE}" (pnnx_losses.md) of Ixion\'s book' if self.section else "")
 
 
 class CompileError(ModelError):
@@ -107,15 +111,17 @@ def compile(  # noqa: A001 - as in `torch.compile`
     Returns
     -------
     Model
-        Called with tensors, it returns tensors: one, or a flat tuple of all that the module returns in lists, tuples and dicts.
-        Inputs have the names of the parameters of ``forward``, or those of ``example_inputs``.
+        Called with tensors, it returns tensors: one; a dict with the same keys, if the module returns a dict of tensors; or else
+        a flat tuple of all that the module returns in lists, tuples and dicts. The model is named after the module's class, or
+        the function. Its inputs have the names of the parameters of ``forward``, or those of ``example_inputs``: ``xs_0``,
+        ``xs_1`` for ``*xs``, and ``x_`` if a part of the module is called ``x``, too.
 
     Raises
     ------
     ixion.CompileError
         If the module cannot be traced or exported, or if the outputs differ: PyTorch never runs in the model's place.
     ixion.InputError
-        If an argument cannot be used.
+        If an argument cannot be used. Names and values of options are checked before anything is exported.
     ixion.TimeoutError
         If PNNX takes longer than ``timeout``.
     ImportError

@@ -21,7 +21,10 @@ _Array: TypeAlias = Any
 _Inputs: TypeAlias = Union[_Array, Mapping[str, _Array]]
 """An array, or all inputs by name."""
 _Results: TypeAlias = Any
-"""An array, or a tuple of arrays if a model has several outputs: PyTorch tensors if the first input is one, else NumPy arrays."""
+"""An array, or a tuple of arrays if a model has several outputs: PyTorch tensors if the first input is one, else NumPy arrays.
+
+A dict of arrays, if the model was compiled from a module that returns one.
+"""
 _Out: TypeAlias = Union[_Array, Sequence[Union[_Array, None]], Mapping[str, _Array], None]
 _Length: TypeAlias = Union[int, str, None]
 _Shape: TypeAlias = Union[str, Sequence[_Length], Sequence[Sequence[int]]]
@@ -132,6 +135,7 @@ class Plan:
     def __deepcopy__(self, _memo: Any, /) -> Plan: ...
     def to_bytes(self) -> bytes:
         """The bytes of the file that ``save`` writes."""
+    def _set_keys(self, keys: Sequence[str]) -> None: ...
     @property
     def inputs(self) -> list[TensorInfo]: ...
     @property
@@ -490,7 +494,7 @@ class Picture:
     @property
     def channels(self) -> int: ...
     def save(self, path: _Path) -> None:
-        """Write the picture as PNG."""
+        """Write the picture as PNG. Raises ``InputError`` if the name is that of another format."""
     def to_numpy(self) -> NDArray[np.uint8]:
         """The values, ``uint8`` of height × width × channels."""
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> NDArray[Any]: ...
@@ -563,7 +567,7 @@ class Mask:
     @property
     def counts(self) -> dict[str, int]: ...
     def save(self, path: _Path) -> None:
-        """Write the mask as PNG."""
+        """Write the mask as PNG. Raises ``InputError`` if the name is that of another format."""
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> NDArray[Any]: ...
 
 @overload

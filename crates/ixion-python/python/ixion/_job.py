@@ -15,6 +15,7 @@ import logging
 import math
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _cache, _names
+from . import _cache, _hints, _names
 from ._compare import Tolerance, difference
 from ._compile import CompileError, Loss
 from ._ixion import Error, InputError, Model, ModelError, NotFoundError, Plan, TimeoutError, __version__, build, command
@@ -56,10 +57,10 @@ def compiled(
     """As `ixion.compile`."""
     tools = _tools()
     _check_timeout(timeout)
-    _check_options(options)
     allowed = Tolerance.of(tolerance, options.get("precision"))
     job = _Job(tools, module, example_inputs, dynamic, second_inputs, timeout)
-    with _folder(cache) as folder, _steps(progress) as step, TRACING, job.prepared():
+    _check_options(options, job.input_names or ())
+    with _ending_by_signal(), _folder(cache) as folder, _steps(progress) as step, TRACING, job.prepared():
         step()
         param, is_old = job.exported(folder)
         step()
@@ -76,6 +77,32 @@ def compiled(
     for loss in model.losses:
         LOG.warning("PNNX may have lost: %s", loss)
     return model
+
+
+@contextlib.contextmanager
+def _ending_by_signal() -> Iterator[None]:
+    """Ends PNNX and removes temporary files before SIGTERM ends the process, unless the program handles the signal itself.
+
+    Only the main thread of Python can do so.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    received: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        received.append(number)
+        # Nothing takes this for an error that it could handle.
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in received[:1]:
+            signal.raise_signal(number)
 
 
 def _tools() -> Any:
@@ -95,8 +122,16 @@ def _check_timeout(timeout: object) -> None:
         raise InputError(f"`timeout` must be a number of seconds above 0, such as 600, but is {described(timeout)}")
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any], inputs: Sequence[str]) -> None:
     """Checks options before minutes are spent on the export."""
+    known = _hints.keywords("load")
+    for name in sorted(options.keys() - set(known)):
+        # An input may have another name in the file than in the module.
+        if name.rstrip("_") not in inputs and name not in inputs and re.fullmatch(r"pnnx_input_\d+", name) is None:
+            hint = _hints.hint(name, [*known, *_hints.keywords("compile"), *inputs])
+            which = f"; its inputs are {_hints.listed([f'`{it}`' for it in inputs])}" if inputs else ""
+            advice = f"\n  hint: {hint}" if hint else ""
+            raise InputError(f"`{name}` is neither an option nor an input of the module{which}{advice}")
     for name in OF_FILES:
         if options.get(name) is not None and options[name] is not False:
             raise InputError(f"`{name}` is for files that exist; a module is compiled without it")
@@ -154,6 +189,8 @@ class _Job:
         values, keywords = without_names(inputs, "example_inputs")
         first = checked(values, "example_inputs", tools.TYPES)
         self.input_names = keywords or _names.of_parameters(getattr(module, "forward", module), len(first))
+        self.name = _names.of_module(module)
+        self.keys: tuple[str, ...] | None = None
         self.module = _as_module(module, keywords)
         self.axes = axes_of(dynamic, first, self.input_names)
         groups = groups_of(self.axes, first)
@@ -203,6 +240,7 @@ class _Job:
         wanted = [self.tensors_of(returned)]
         if not wanted[0]:
             raise CompileError("the module returns no tensor")
+        self.keys = _names.of_results(returned)
         if not _names.is_flat(returned):
             self.module = _names.adapted(self.module, flatten=self.tools.flatten)
         return wanted + [self.tensors_of(self.run(sample)) for sample in self.samples[1:]]
@@ -233,7 +271,7 @@ class _Job:
         tensors = [*self.traced.named_parameters(), *self.traced.named_buffers()]
         tensors += [("", value) for value in constants if isinstance(value, torch.Tensor)]
         versions = [__version__, torch.__version__, _version_of("pnnx")]
-        about = [versions, [text_of(sample) for sample in self.samples], self.input_names]
+        about = [versions, [text_of(sample) for sample in self.samples], self.input_names, self.name, self.keys]
         parts: list[bytes | memoryview] = [json.dumps(about).encode(), code.encode("utf-8", "surrogateescape")]
         for name, tensor in tensors:
             parts += [f"{name} {text_of([tensor])}".encode(), _bytes_of(tensor)]
@@ -263,7 +301,7 @@ class _Job:
     def export(self, draft: Path) -> None:
         """Runs PNNX, and searches for what it loses meanwhile."""
         try:
-            with self.tools.pnnx_running(self.traced, self.samples, [], draft / "model", self.timeout):
+            with self.tools.pnnx_running(self.traced, self.samples, [], draft / self.name, self.timeout):
                 # For later.
                 _ = self.losses
         except subprocess.TimeoutExpired as error:
@@ -275,7 +313,7 @@ class _Job:
             known = (*map(_from_tools, causes), *self.losses)
             perhaps = "".join(f"\n  perhaps: {loss}" for loss in known)
             raise CompileError(f"{error}{perhaps}", known) from error.__cause__
-        _names.rename(draft / _cache.PARAM, self.input_names or ())
+        _names.rename(draft / f"{self.name}{_cache.PARAM}", self.input_names or (), self.keys)
 
     @functools.cached_property
     def losses(self) -> tuple[Loss, ...]:
@@ -299,6 +337,8 @@ class _Job:
         if found:
             text = "the compiled model does not give PyTorch's results:\n  " + "\n  ".join(found)
             raise self.failure(text, param, options)
+        if self.keys is not None:
+            model.plan._set_keys(self.keys)
         model.losses = self.all_losses(param, options) if model.warnings else self.losses
         model.__dict__["_text"] = param.read_text(encoding="utf-8", errors="replace")
         return model

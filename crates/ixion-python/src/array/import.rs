@@ -42,9 +42,10 @@ pub(super) fn readable<'py>(
         return readable_array(&numbers::converted(as_array(value, label)?, label, wanted)?, label);
     }
     if torch::is_tensor(value)? {
-        return match torch::to_array(value, label)? {
+        let tensor = torch::detached(value, label)?;
+        return match torch::to_array(&tensor, label)? {
             Some(array) => readable_array(&array, label),
-            None => dlpack::readable(value, label).map(owned),
+            None => dlpack::readable(&tensor, label).map(owned),
         };
     }
     if value.hasattr(intern!(py, "__dlpack__"))? {
@@ -65,9 +66,10 @@ pub(super) fn writable<'py>(value: &Bound<'py, PyAny>, label: &Label<'_>) -> PyR
         return writable_array(array, label);
     }
     if torch::is_tensor(value)? {
-        return match torch::to_array(value, label)? {
+        let tensor = torch::detached(value, label)?;
+        return match torch::to_array(&tensor, label)? {
             Some(array) => writable_array(&array, label),
-            None => dlpack::writable(value, label, true).map(owned),
+            None => dlpack::writable(&tensor, label, true).map(owned),
         };
     }
     if value.hasattr(intern!(value.py(), "__dlpack__"))? {

@@ -41,10 +41,23 @@ pub(super) fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(TORCH.get_or_try_init(py, import)?.bind(py))
 }
 
-/// The NumPy array of a tensor, over the same memory; `None` for types that NumPy lacks.
+/// A tensor over the same memory that nobody else has. By `set_`, another thread may give the caller's own tensor other memory
+/// during a run, and would free this.
 ///
 /// # Errors
-/// `InputError` for a tensor on a GPU, one with a gradient, and one that is a lazy conjugate of other memory.
+/// `InputError` for a tensor with a gradient.
+pub(super) fn detached<'py>(tensor: &Bound<'py, PyAny>, label: &Label<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    if tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
+        return Err(label.error("requires a gradient, and Ixion computes none; give its `.detach()`"));
+    }
+    tensor.call_method0(intern!(py, "detach")).map_err(|error| label.explained(py, error))
+}
+
+/// The NumPy array of a tensor without a gradient, over the same memory; `None` for types that NumPy lacks.
+///
+/// # Errors
+/// `InputError` for a tensor on a GPU, and one that is a lazy conjugate of other memory.
 pub(super) fn to_array<'py>(
     tensor: &Bound<'py, PyAny>,
     label: &Label<'_>,
@@ -64,9 +77,6 @@ pub(super) fn to_array<'py>(
         return Err(label.error(format!("is on {device}; copy it to the CPU first, with `.cpu()`")));
     }
     let is = |method: &str| tensor.call_method0(method)?.is_truthy();
-    if tensor.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-        return Err(label.error("requires a gradient, and Ixion computes none; give its `.detach()`"));
-    }
     if is("is_conj")? || is("is_neg")? {
         return Err(label.error("is a lazy conjugate; give its `.resolve_conj().resolve_neg()`"));
     }

@@ -1,5 +1,6 @@
 //! What models find in pictures: classes, objects and masks.
 
+use super::picture::check_is_png;
 use crate::array::{Input, to_numpy};
 use crate::error::{InputError, OrRaise};
 use ixion::tensor::{DType, Tensor};
@@ -238,9 +239,12 @@ impl Mask {
     ///
     /// Raises
     /// ------
+    /// ixion.InputError
+    ///     If the file's name has the extension of another format.
     /// ixion.Error
     ///     If the file cannot be written.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        check_is_png(&path)?;
         py.detach(|| self.map.save_png(path, &self.colors, self.background)).or_raise()
     }
 

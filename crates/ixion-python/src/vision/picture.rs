@@ -7,7 +7,7 @@ use ixion::{Limits, Picture as Inner};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyDict, PyType};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A picture with 8 bits per channel, grey or RGB.
 ///
@@ -73,13 +73,16 @@ impl Picture {
         self.inner.channels()
     }
 
-    /// Write the picture to a PNG file.
+    /// Write the picture to a PNG file. Pillow writes others, such as JPEG.
     ///
     /// Raises
     /// ------
+    /// ixion.InputError
+    ///     If the file's name has the extension of another format.
     /// ixion.Error
     ///     If the file cannot be written.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        check_is_png(&path)?;
         py.detach(|| self.inner.save_png(path)).or_raise()
     }
 
@@ -113,6 +116,23 @@ impl Picture {
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, (Bound<'py, PyAny>,))> {
         Ok((py.get_type::<Self>(), (self.to_numpy(py)?,)))
     }
+}
+
+/// Checks that the name of a file is not that of another format than PNG.
+///
+/// # Errors
+/// `InputError` if its extension is another one.
+pub(super) fn check_is_png(path: &Path) -> PyResult<()> {
+    let extension = path.extension();
+    if extension.is_none_or(|extension| extension.eq_ignore_ascii_case("png")) {
+        return Ok(());
+    }
+    let (file, png) = (path.display(), path.with_extension("png"));
+    let png = png.display();
+    Err(InputError::new_err(format!(
+        "{file}: only PNG files can be written; save {png}, which Pillow converts: \
+         PIL.Image.open(\"{png}\").convert(\"RGB\").save(\"{file}\")"
+    )))
 }
 
 /// A picture from what a caller gives.
