@@ -39,7 +39,7 @@
 //!
 //! ```text
 //! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
-//! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
+//! {graph, ops, plugin} → op → pnnx → tensor; graph → onnx → pnnx; ops → kernels → tensor
 //! ```
 //!
 //! `tensor`, `pnnx`, `kernels`, `ops` and `vision` are re-exports of separate crates (`ixion-tensor` and so on), which can be
@@ -83,6 +83,10 @@ pub mod shape;
 #[doc(inline)]
 pub use engine::{Model, Plan};
 pub use error::{Error, Result};
+/// ONNX files: the crate [`ixion_onnx`].
+#[cfg(feature = "onnx")]
+#[doc(inline)]
+pub use ixion_onnx as onnx;
 /// The operator interface: layer traits, parameters and weights, the registry.
 #[doc(inline)]
 pub use ixion_ops::op;

@@ -2,13 +2,13 @@
 
 use super::device::DeviceArgs;
 use super::formats::FormatArgs;
-use super::model::ModelArgs;
+use super::model::{ModelArgs, OnnxArgs};
 use super::plugins::PluginArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
 use ixion::Limits;
 use ixion::engine::Builder;
-use ixion::pnnx::Graph;
+use ixion::graph::read_model;
 use ixion::shape::{InputRange, InputShape};
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,12 +33,14 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct BuildArgs {
-    /// The model's text, such as model.pnnx.param
+    /// The model: a text such as model.pnnx.param, or an ONNX file
     #[arg(value_name = "PARAM")]
     param: PathBuf,
     /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
+    #[command(flatten)]
+    onnx: OnnxArgs,
     /// Write the plan to FILE
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -104,7 +106,7 @@ impl Range {
 impl BuildArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let limits = limits.start();
-        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.plugins);
+        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.onnx, &self.plugins);
         if model.is_plan() {
             return Err(Failure::unusable(format!("{} is already a plan", self.param.display()))
                 .advise("build from the .param file that it was built from"));
@@ -143,7 +145,8 @@ impl BuildArgs {
         if self.profile.is_empty() {
             return Ok(Vec::new());
         }
-        let text = Graph::load(&self.param, None, limits).map_err(|error| model.unusable(error))?;
+        let text = read_model(&self.param, &self.onnx.options(None, limits))
+            .map_err(|error| model.unusable(error))?;
         let range = |Range { input, shapes: [min, optimum, max] }: &Range| {
             let operand =
                 text.operator_named(input).and_then(|id| text.operator(id).outputs().first().copied());

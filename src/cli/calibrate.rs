@@ -1,6 +1,6 @@
 //! `ixion calibrate`: finding the scales of int8 tensors.
 
-use super::model::ModelArgs;
+use super::model::{ModelArgs, OnnxArgs};
 use super::plugins::PluginArgs;
 use super::run::files::Source;
 use super::run::inputs;
@@ -40,12 +40,14 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct CalibrateArgs {
-    /// The model's text, such as model.pnnx.param
+    /// The model: a text such as model.pnnx.param, or an ONNX file
     #[arg(value_name = "PARAM")]
     param: PathBuf,
     /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     bin: Option<PathBuf>,
+    #[command(flatten)]
+    onnx: OnnxArgs,
     /// A folder with images, .npy, .npz or .csv files, one for each run
     #[arg(short, long, value_name = "DIR")]
     inputs: PathBuf,
@@ -106,7 +108,7 @@ struct Found<'a> {
 impl CalibrateArgs {
     pub(crate) fn run(&self, limits: &LimitArgs, terminal: &mut Terminal) -> Result<Exit, Failure> {
         let limits = limits.start();
-        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.plugins);
+        let model = ModelArgs::new(&self.param, self.bin.as_deref(), &self.onnx, &self.plugins);
         if model.is_plan() {
             let message = format!("{} is a plan, whose formats are fixed", self.param.display());
             return Err(Failure::unusable(message).advise("calibrate the model that it was built from"));

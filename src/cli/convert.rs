@@ -3,7 +3,7 @@
 use super::model::ModelArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers};
 use clap::Args;
-use ixion::graph::{default_bin_path, restore_losses, widen_weights};
+use ixion::graph::{default_bin_path, is_onnx, restore_losses, widen_weights};
 use ixion::pnnx::Graph;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,11 @@ impl ConvertArgs {
             None => None,
         };
         if let Some(param) = &self.param {
+            if is_onnx(&self.model.param) {
+                // Its weights are in files that may be called like the archive.
+                files::check_kept(param, self.model.files())?;
+                files::check_kept(&default_bin_path(param), self.model.files())?;
+            }
             save(&graph, param, terminal)?;
         }
         if let Some((path, source)) = python {
@@ -70,6 +75,10 @@ impl ConvertArgs {
             let plan = self.model.param.display();
             let message = format!("{plan} is a plan, whose operators PyTorch lacks");
             return Err(Failure::unusable(message).advise("convert the model that it was built from"));
+        }
+        if is_onnx(&self.model.param) && self.param.is_none() {
+            let message = format!("{} has no archive that the source could read", self.model.param.display());
+            return Err(Failure::unusable(message).advise("give --param as well: it writes one"));
         }
         files::check_kept(path, self.model.files())?;
         let archive = self.param.as_ref().unwrap_or(&self.model.param).as_path();

@@ -266,6 +266,7 @@ fn start_log(verbose: u8) {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use ixion::graph::GraphError;
 
     #[test]
     fn the_command_line_is_consistent_and_explains_its_exit_codes() {
@@ -291,7 +292,8 @@ mod tests {
         assert!(listed.starts_with(b"{") && listed.ends_with(b"}\n"));
         let refused = captured(&["ixion", "inspect", "no/such.param"]).unwrap_err();
         assert!(refused.code == 2 && refused.message.starts_with("no/such.param: "), "{refused:?}");
-        assert!(matches!(refused.error.as_deref(), Some(ixion::Error::Pnnx(_))), "{refused:?}");
+        let of_file = refused.error.as_deref();
+        assert!(matches!(of_file, Some(ixion::Error::Graph(GraphError::Pnnx(_)))), "{refused:?}");
         let usage = captured(&["ixion", "operators", "--jsn"]).unwrap_err();
         assert!(usage.code == 2 && usage.message.starts_with("unexpected argument"), "{usage:?}");
         let usage = captured(&["ixion", "run", "x.param", "7.png"]).unwrap_err();

@@ -6,7 +6,8 @@ use super::runner::{EngineArgs, Runner, graph_error, passes};
 use super::{Failure, Spinner, warnings};
 use clap::Args;
 use ixion::engine::{Builder, EngineError, PlanFile, PlanFileProblem};
-use ixion::graph::{GraphError, RuntimeGraph, default_bin_path};
+use ixion::graph::{GraphError, ReadOptions, RuntimeGraph, default_bin_path, is_onnx, read_model};
+use ixion::onnx::{Fixed, external_files};
 use ixion::op::{Creator, PluginName};
 use ixion::pnnx::Graph;
 use ixion::vision::ModelCard;
@@ -17,16 +18,39 @@ use std::path::{Path, PathBuf};
 /// The text and the archive of a model.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ModelArgs {
-    /// The model's text, such as model.pnnx.param, or a plan written by `ixion build`
+    /// The model: a text such as model.pnnx.param, an ONNX file, or a plan written by `ixion build`
     #[arg(value_name = "PARAM")]
     pub(crate) param: PathBuf,
     /// The archive of weights [default: the .bin file next to PARAM]
     #[arg(long, value_name = "FILE")]
     pub(crate) bin: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) onnx: OnnxArgs,
+    #[command(flatten)]
     pub(crate) plan: PlanFileArgs,
     #[command(flatten)]
     pub(crate) plugins: PluginArgs,
+}
+
+/// `--constant`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct OnnxArgs {
+    /// Fix an input of an ONNX file to these numbers, such as sr=16000, so that branches and loops are known; may be repeated
+    #[arg(long = "constant", value_name = "NAME=NUMBERS", value_parser = parse_constant, help_heading = "ONNX", hide_short_help = true)]
+    constants: Vec<(String, Fixed)>,
+}
+
+fn parse_constant(text: &str) -> Result<(String, Fixed), String> {
+    let (name, numbers) = text.split_once('=').ok_or("expected NAME=NUMBERS, such as sr=16000")?;
+    Ok((name.to_owned(), numbers.parse()?))
+}
+
+impl OnnxArgs {
+    /// How the file is read.
+    pub(crate) fn options(&self, bin: Option<&Path>, limits: &Limits) -> ReadOptions {
+        let constants = self.constants.iter().cloned().collect();
+        ReadOptions { bin: bin.map(Path::to_owned), constants, limits: limits.clone() }
+    }
 }
 
 /// `--verify` and `--map`.
@@ -42,9 +66,9 @@ pub(crate) struct PlanFileArgs {
 
 impl ModelArgs {
     /// The arguments of a command that has no options for plans.
-    pub(crate) fn new(param: &Path, bin: Option<&Path>, plugins: &PluginArgs) -> Self {
+    pub(crate) fn new(param: &Path, bin: Option<&Path>, onnx: &OnnxArgs, plugins: &PluginArgs) -> Self {
         let (param, bin) = (param.to_owned(), bin.map(Path::to_owned));
-        Self { param, bin, plan: PlanFileArgs::default(), plugins: plugins.clone() }
+        Self { param, bin, onnx: onnx.clone(), plan: PlanFileArgs::default(), plugins: plugins.clone() }
     }
 
     /// Returns true if the model is a plan, judging by its first bytes.
@@ -52,9 +76,10 @@ impl ModelArgs {
         PlanFile::is_plan(&self.param)
     }
 
-    /// The archive given by `--bin`, or the one next to the text if it exists. A plan contains its own weights.
+    /// The archive given by `--bin`, or the one next to the text if it exists. A plan and an ONNX file contain their own
+    /// weights.
     pub(crate) fn archive(&self) -> Option<PathBuf> {
-        if self.is_plan() {
+        if self.is_plan() || is_onnx(&self.param) {
             return Some(self.param.clone());
         }
         let beside = || Some(default_bin_path(&self.param)).filter(|path| path.is_file());
@@ -64,7 +89,12 @@ impl ModelArgs {
     /// All files of the model; some may not exist.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let card = self.param.with_file_name("model.toml");
-        [self.param.clone(), card].into_iter().chain(self.archive()).collect()
+        let external = match is_onnx(&self.param) {
+            // What cannot be read has been reported, or will be.
+            true => external_files(&self.param, &Limits::default()).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        [self.param.clone(), card].into_iter().chain(self.archive()).chain(external).collect()
     }
 
     /// The model's card: from the plan, or from the `model.toml` next to the text.
@@ -85,7 +115,9 @@ impl ModelArgs {
         if let Some(plan) = self.plan_file(limits)? {
             return plan.graph().map_err(|error| self.unusable(error));
         }
-        Graph::load(&self.param, self.archive().as_deref(), limits).map_err(|error| self.unusable(error))
+        let archive = if is_onnx(&self.param) { self.bin.clone() } else { self.archive() };
+        let options = self.onnx.options(archive.as_deref(), limits);
+        read_model(&self.param, &options).map_err(|error| self.unusable(error))
     }
 
     /// Opens the model if it is a plan; `None` if it is a text.
@@ -112,6 +144,12 @@ impl ModelArgs {
                 "{file} is a plan, which contains its weights; leave out --bin"
             )));
         }
+        if !self.onnx.constants.is_empty() {
+            return Err(Failure::unusable(format!(
+                "{file} is a plan, whose inputs are fixed; leave out --constant"
+            ))
+            .advise("`ixion build --constant …` builds one"));
+        }
         let opened = match self.plan.map {
             // SAFETY: the user passed `--map`, whose help forbids modifying the file. Ixion itself replaces files and never
             // modifies one in place.
@@ -135,7 +173,9 @@ impl ModelArgs {
     /// A runtime graph that reads these files when it is built.
     pub(crate) fn runtime(&self, limits: Limits) -> Result<RuntimeGraph, Failure> {
         let registry = self.plugins.registry()?;
+        let ReadOptions { constants, .. } = self.onnx.options(None, &limits);
         let graph = RuntimeGraph::new(&self.param).with_limits(limits).with_registry(registry);
+        let graph = graph.with_constants(constants);
         Ok(match &self.bin {
             Some(bin) => graph.with_bin(bin),
             None => graph,
@@ -274,7 +314,7 @@ mod tests {
     use super::*;
 
     fn args(param: &str, bin: Option<&str>) -> ModelArgs {
-        ModelArgs::new(param.as_ref(), bin.map(Path::new), &PluginArgs::default())
+        ModelArgs::new(param.as_ref(), bin.map(Path::new), &OnnxArgs::default(), &PluginArgs::default())
     }
 
     #[test]

@@ -6,12 +6,12 @@ use super::threads::{pool, share, within};
 use super::tuning::{TimingCache, Tuner};
 use super::{EngineError, Fingerprint, Plan, Port, Precision, Scales};
 use crate::Limits;
-use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage};
+use crate::graph::{GraphError, OperandIndex, RuntimeGraph, RuntimeOperator, Stage, is_onnx};
 use crate::op::{CpuLayer, Creator, Device, Registry, TensorMeta, catch_panic, with_deadline};
 use crate::ops::inserted::transfer::Transfer;
 use crate::passes::{PassContext, Passes, Statistics};
 use crate::pnnx::{self, PnnxError};
-use crate::shape::{Contradiction, InputRange, InputShape, Profile, Shapes, contradictions_in};
+use crate::shape::{Contradiction, InputRange, InputShape, Profile, ShapeError, Shapes, contradictions_in};
 use crate::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
@@ -221,7 +221,32 @@ impl Builder {
     fn read(&mut self) -> Result<pnnx::Graph, EngineError> {
         let empty = RuntimeGraph::from_pnnx(pnnx::Graph::default()).with_path(self.source.path());
         let source = std::mem::replace(&mut self.source, empty);
-        Ok(source.with_registry(self.registry.clone()).into_pnnx()?)
+        let declares_shapes = source.path().is_some_and(is_onnx);
+        let file = source.with_registry(self.registry.clone()).into_pnnx()?;
+        let declared = if declares_shapes { declared_shapes(&file) } else { Vec::new() };
+        self.check_declared(&declared)?;
+        // With a profile, shapes are those of its ranges.
+        if self.ranges.is_empty() {
+            let is_new = |name: &str| self.shapes.iter().all(|(given, _)| given != name);
+            let declared: Vec<_> = declared.into_iter().filter(|(name, _)| is_new(name)).collect();
+            self.shapes.extend(declared);
+        }
+        Ok(file)
+    }
+
+    /// Checks that given shapes and ranges keep the lengths that the file fixes: others were computed from them.
+    fn check_declared(&self, declared: &[(String, InputShape)]) -> Result<(), ShapeError> {
+        for (name, declared) in declared {
+            for (_, given) in self.shapes.iter().filter(|(given, _)| given == name) {
+                declared.check_kept(name, |axis| given.axis(axis))?;
+            }
+            for range in self.ranges.iter().filter(|range| range.name() == name) {
+                for lengths in [range.min(), range.max()] {
+                    declared.check_kept(name, |axis| lengths.get(axis).map(ToString::to_string))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Runs the passes.
@@ -230,7 +255,12 @@ impl Builder {
         let known = PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
         let fixed = fixed_inputs(&file, &self.shapes);
         let known = fixed.fold(known, |known, (name, meta)| known.with_input(name, meta));
-        let statistics = self.passes.run(&mut file, known)?;
+        let mut passes = self.passes.clone();
+        if self.settings.precisions.contains(&Precision::Int8) {
+            // Linear layers can be int8, the module cannot. Passes without this one have nothing to disable.
+            _ = passes.set_enabled("fuse_multihead_attention", false);
+        }
+        let statistics = passes.run(&mut file, known)?;
         let graph = RuntimeGraph::from_pnnx(file).with_registry(registry).with_limits(limits);
         Ok((graph.with_path(self.source.path()), statistics))
     }
@@ -251,10 +281,11 @@ impl Builder {
         }
         let path = self.source.path().map(PathBuf::from);
         let is_random = self.source.has_random_weights();
+        let has_shapes = !self.shapes.is_empty();
         let file = self.read()?;
         self.settings.check_scales(&file)?;
         // Given fixed shapes, passes may remove operands that calibration has seen.
-        let unknown_names = self.settings.unknown_names(&file).filter(|_| self.shapes.is_empty());
+        let unknown_names = self.settings.unknown_names(&file).filter(|_| !has_shapes);
         self.try_plugins(&file, path.as_deref())?;
         let warnings = self.contradictions(&file, path.as_deref(), is_random);
         let (graph, statistics) = self.improve(file)?;
@@ -417,6 +448,16 @@ fn adjacent_card(param: &Path, limits: &Limits) -> Option<String> {
         Err(limit) => Err(limit.to_string()),
     };
     text.inspect_err(|error| log::warn!("{}: ignoring the model card: {error}", path.display())).ok()
+}
+
+/// The shapes that an ONNX file declares for its inputs. Those of a PNNX file are only the shapes of a sample.
+fn declared_shapes(file: &pnnx::Graph) -> Vec<(String, InputShape)> {
+    let inputs = file.operators().filter(|(_, operator)| operator.op_type() == "pnnx.Input");
+    let shape = |operator: &pnnx::Operator| {
+        let dims = file.operand(*operator.outputs().first()?).shape()?;
+        Some((operator.name().to_owned(), InputShape::declared(dims)))
+    };
+    inputs.filter_map(|(_, operator)| shape(operator)).collect()
 }
 
 /// The inputs with a given shape, by the names of their operators in the file.

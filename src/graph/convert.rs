@@ -369,7 +369,10 @@ fn has_no_axes(layer: &dyn CpuLayer, arguments: &Arguments) -> bool {
 
 fn nearest(error: RegistryError) -> Option<String> {
     match error {
-        RegistryError::Missing { nearest, .. } => nearest,
+        // A type without a namespace has little to do with one that has.
+        RegistryError::Missing { op_type, nearest } => {
+            nearest.filter(|nearest| nearest.contains(['.', ':']) || !op_type.contains("::"))
+        }
         _ => None,
     }
 }

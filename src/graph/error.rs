@@ -104,6 +104,32 @@ pub enum GraphError {
     /// The file could not be read.
     #[error(transparent)]
     Pnnx(#[from] PnnxError),
+    /// The ONNX file could not be read.
+    #[cfg(feature = "onnx")]
+    #[error(transparent)]
+    Onnx(#[from] ixion_onnx::OnnxError),
+    /// The file is an ONNX file, and this build cannot read it.
+    #[cfg(not(feature = "onnx"))]
+    #[error("{} is an ONNX file, which this build of Ixion does not read; enable its feature `onnx`", model.display())]
+    NoOnnx {
+        /// The file.
+        model: PathBuf,
+    },
+    /// Only inputs of ONNX files can be fixed.
+    #[cfg(feature = "onnx")]
+    #[error("{} is not an ONNX file; only inputs of ONNX files can be fixed to constants", model.display())]
+    Constants {
+        /// The file.
+        model: PathBuf,
+    },
+    /// An ONNX file contains its weights.
+    #[error("{} is an ONNX file, which does not need the archive {}; leave it out", model.display(), bin.display())]
+    Archive {
+        /// The ONNX file.
+        model: PathBuf,
+        /// The archive.
+        bin: PathBuf,
+    },
     /// The model path is empty.
     #[error("the model path is empty; expected the path of a .param file")]
     EmptyPath,
@@ -208,8 +234,8 @@ pub enum GraphError {
         /// The type of the given tensor.
         found: DType,
     },
-    /// An input with the wrong number of axes.
-    #[error("input `{name}`: wrong number of axes: expected {wanted}, got {found}")]
+    /// An input with the wrong number of axes or, of an ONNX file, with other lengths than the file fixes.
+    #[error("input `{name}`: wrong shape: expected {wanted}, got {found}")]
     InputShape {
         /// The input.
         name: String,

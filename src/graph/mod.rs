@@ -27,6 +27,7 @@ mod run;
 mod runtime;
 #[doc(hidden)]
 pub mod sort;
+mod source;
 mod trace;
 mod widened;
 
@@ -46,8 +47,9 @@ pub(crate) use quantization::resolve as resolve_quantization;
 #[doc(hidden)]
 pub use release::{last_user, releases};
 pub(crate) use run::check_returned;
-pub use runtime::{BuildState, RuntimeGraph, default_bin_path};
+pub use runtime::{BuildState, RuntimeGraph};
 #[doc(hidden)]
 pub use sort::topological_order;
+pub use source::{ReadOptions, default_bin_path, is_onnx, read_model};
 pub use trace::{LayerTrace, Trace};
 pub use widened::widen_weights;

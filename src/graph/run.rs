@@ -108,11 +108,20 @@ impl RuntimeGraph {
             return Err(GraphError::InputDType { name, wanted, found: dtype });
         }
         match &operand.shape {
-            Some(wanted) if wanted.len() != shape.rank() => {
+            Some(wanted) if wanted.len() != shape.rank() || self.breaks_declared(wanted, shape) => {
                 Err(GraphError::InputShape { name, wanted: display_dims(wanted), found: Box::new(*shape) })
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if a shape differs from lengths that the file fixes: it may have computed others from them.
+    fn breaks_declared(&self, wanted: &[Dim], shape: &Shape) -> bool {
+        let differs = |(wanted, found): (&Dim, &usize)| match wanted {
+            Dim::Fixed(len) => usize::try_from(*len) != Ok(*found),
+            _ => false,
+        };
+        self.declares_shapes && wanted.iter().zip(shape.dims()).any(differs)
     }
 
     /// Runs all operators. Returns the peak memory of activations in bytes.

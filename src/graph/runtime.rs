@@ -5,6 +5,7 @@ use super::convert::{convert, randomize};
 use super::draft::Draft;
 use super::operator::{InputPort, OperandIndex, OperatorIndex, OutputPort, RuntimeOperand, RuntimeOperator};
 use super::release::releases;
+use super::source::{ReadOptions, default_bin_path, is_onnx, read_model};
 use super::{GraphError, Stage, resolve_control, resolve_quantization, restore_losses};
 use crate::Limits;
 use crate::op::{CpuLayer, Creator, LayerError, Registry, with_deadline};
@@ -50,6 +51,10 @@ pub enum BuildState {
 pub struct RuntimeGraph {
     pub(super) param: Option<PathBuf>,
     bin: Option<PathBuf>,
+    #[cfg(feature = "onnx")]
+    pub(super) constants: ixion_onnx::Constants,
+    /// Whether the lengths of the file's inputs are binding, as those of ONNX files are.
+    pub(super) declares_shapes: bool,
     pub(super) limits: Limits,
     random_weights: Option<u64>,
     registry: Registry,
@@ -66,13 +71,9 @@ pub struct RuntimeGraph {
     pub(super) workspace: Option<Workspace>,
 }
 
-/// The path of the archive that belongs to a `.param` file: `x.pnnx.bin` next to `x.pnnx.param`.
-pub fn default_bin_path(param: &Path) -> PathBuf {
-    param.with_extension("bin")
-}
-
 impl RuntimeGraph {
-    /// A graph that will be read from this `.param` file and the archive next to it. Nothing is read yet.
+    /// A graph that will be read from this `.param` file and the archive next to it, or from this ONNX file. Nothing is read
+    /// yet.
     pub fn new(param: impl Into<PathBuf>) -> Self {
         Self { param: Some(param.into()), ..Self::unread(BuildState::NeedsInit) }
     }
@@ -86,6 +87,9 @@ impl RuntimeGraph {
         Self {
             param: None,
             bin: None,
+            #[cfg(feature = "onnx")]
+            constants: ixion_onnx::Constants::new(),
+            declares_shapes: false,
             limits: Limits::default(),
             random_weights: None,
             registry: Registry::default(),
@@ -105,6 +109,14 @@ impl RuntimeGraph {
     #[must_use]
     pub fn with_bin(self, bin: impl Into<PathBuf>) -> Self {
         Self { bin: Some(bin.into()), ..self }
+    }
+
+    /// Fixes inputs of an ONNX file to values: they are then no inputs, and what depends on them alone is computed when the file
+    /// is read.
+    #[cfg(feature = "onnx")]
+    #[must_use]
+    pub fn with_constants(self, constants: ixion_onnx::Constants) -> Self {
+        Self { constants, ..self }
     }
 
     /// Generates random weights from a seed instead of reading an archive.
@@ -162,12 +174,19 @@ impl RuntimeGraph {
         let bin = match (&self.bin, self.random_weights) {
             (_, Some(_)) => None,
             (Some(bin), None) => Some(bin.as_path()),
-            (None, None) => beside.is_file().then_some(beside.as_path()),
+            (None, None) => Some(beside.as_path()).filter(|path| path.is_file() && !is_onnx(param)),
         };
-        let file = pnnx::Graph::load(param, bin, &self.limits)?;
+        let options = ReadOptions {
+            bin: bin.map(Path::to_owned),
+            #[cfg(feature = "onnx")]
+            constants: self.constants.clone(),
+            limits: self.limits.clone(),
+        };
+        let file = read_model(param, &options)?;
         if file.operators().next().is_none() {
             return Err(GraphError::NoOperators { file: param.clone() });
         }
+        self.declares_shapes = is_onnx(param);
         self.file = Some(file);
         self.state = BuildState::NeedsBuild;
         Ok(())
@@ -314,17 +333,18 @@ impl RuntimeGraph {
         if self.random_weights.is_some() {
             return Ok(());
         }
-        let count: usize = file.operators().map(|(_, operator)| operator.attrs().len()).sum();
+        let errors = file.check_weights();
+        if errors.is_empty() {
+            return Ok(());
+        }
         if let (Some(param), None) = (&self.param, &self.bin) {
             let beside = default_bin_path(param);
-            if count > 0 && !beside.is_file() {
+            if !beside.is_file() {
+                let count = file.operators().map(|(_, operator)| operator.attrs().len()).sum();
                 return Err(GraphError::NoArchive { beside, count });
             }
         }
-        match file.check_weights() {
-            errors if errors.is_empty() => Ok(()),
-            errors => Err(GraphError::Weights(errors)),
-        }
+        Err(GraphError::Weights(errors))
     }
 
     /// All operators in execution order, without the inputs and outputs of the model: see [`RuntimeGraph::inputs`] and

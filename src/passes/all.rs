@@ -4,8 +4,8 @@ use super::pass::Entry;
 use super::{
     chains, common_subexpressions::CommonSubexpressions, constant_folding::ConstantFolding,
     dead_code::DeadCode, expression_chains::ExpressionChains, expression_identities::EXPRESSION_IDENTITIES,
-    fusion, known_parameters::KNOWN_PARAMETERS, lower_onnx::LowerOnnx, no_ops::NO_OPS,
-    quantized_weights::QUANTIZED_WEIGHTS,
+    fusion, known_parameters::KNOWN_PARAMETERS, known_values::KNOWN_VALUES, lower_onnx::LowerOnnx,
+    no_ops::NO_OPS, quantized_weights::QUANTIZED_WEIGHTS,
 };
 
 /// All passes with their priorities. Below 200: passes that make the graph smaller; from 200: fusions; from 800: passes
@@ -17,6 +17,7 @@ pub(super) fn all() -> Vec<Entry> {
         Entry::new(103, fusion::QUANTIZED_PAIRS),
         Entry::new(105, LowerOnnx),
         Entry::new(107, KNOWN_PARAMETERS),
+        Entry::new(108, KNOWN_VALUES),
         Entry::new(110, NO_OPS),
         Entry::new(120, ConstantFolding),
         Entry::new(130, CommonSubexpressions),

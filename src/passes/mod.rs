@@ -58,6 +58,7 @@ mod expression_identities;
 mod facts;
 mod fusion;
 mod known_parameters;
+mod known_values;
 mod lower_onnx;
 mod matched;
 mod no_ops;

@@ -50,6 +50,21 @@ pub enum ShapeError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A length that an ONNX file fixes, and from which it computes others.
+    #[error(
+        "input `{name}`: the file fixes the length of axis {axis} to {declared}, so that it cannot be {found}; \
+         export the model with a dynamic axis"
+    )]
+    Declared {
+        /// The input.
+        name: String,
+        /// The axis.
+        axis: usize,
+        /// The length in the file.
+        declared: u32,
+        /// The length that was given.
+        found: String,
+    },
     /// A length that the profile or a fixed shape does not allow.
     #[error("axis {axis} of input `{name}` is {found}, but {}", allowed(*min, *max))]
     OutOfRange {

@@ -5,6 +5,7 @@ use super::rule::check_inputs;
 use super::symbols::{axis_symbol, symbolic_inputs};
 use crate::graph::{GraphError, RuntimeGraph};
 use crate::op::TensorMeta;
+use crate::pnnx;
 use crate::tensor::Dim;
 use std::fmt;
 use std::str::FromStr;
@@ -40,6 +41,43 @@ impl InputShape {
             Some((name, shape)) if !name.is_empty() => Ok((name, shape.parse()?)),
             _ => Err(syntax(text, "expected a name and a shape, such as `x=n,3,?,w`")),
         }
+    }
+
+    /// The shape that a file declares.
+    pub(crate) fn declared(dims: &[pnnx::Dim]) -> Self {
+        let axis = |dim: &pnnx::Dim| match dim {
+            pnnx::Dim::Fixed(len) => u32::try_from(*len).map_or(Axis::Free, Axis::Fixed),
+            pnnx::Dim::Named(name) => Axis::Named(name.clone()),
+            pnnx::Dim::Unknown => Axis::Free,
+        };
+        Self(dims.iter().map(axis).collect())
+    }
+
+    /// Checks that a shape, or the smallest and the largest one of a range, keeps the lengths that a file fixes.
+    ///
+    /// # Errors
+    /// [`ShapeError::Declared`] with the first axis that differs.
+    pub(crate) fn check_kept<'a>(
+        &self,
+        name: &str,
+        lengths: impl Fn(usize) -> Option<String> + 'a,
+    ) -> Result<(), ShapeError> {
+        for (axis, declared) in self.0.iter().enumerate() {
+            let Axis::Fixed(declared) = declared else { continue };
+            if let Some(found) = lengths(axis).filter(|found| *found != declared.to_string()) {
+                return Err(ShapeError::Declared { name: name.to_owned(), axis, declared: *declared, found });
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of an axis as text.
+    pub(crate) fn axis(&self, axis: usize) -> Option<String> {
+        self.0.get(axis).map(|axis| match axis {
+            Axis::Fixed(len) => len.to_string(),
+            Axis::Named(name) => name.clone(),
+            Axis::Free => "?".to_owned(),
+        })
     }
 
     /// The number of axes.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cli → engine → {cuda, passes, memory}; cuda → {ops, plugin}; passes → {ops, shape}; memory → shape → graph;
-//! {graph, ops, plugin} → op → pnnx → tensor; ops → kernels → tensor
+//! {graph, ops, plugin} → op → pnnx → tensor; graph → onnx → pnnx; ops → kernels → tensor
 //! ```
 
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// The crates in `crates/`. Those that the folders of `src/` depend on are in the arrows, as is `op`, a module of `ops`; their own
 /// dependencies are in their Cargo.toml.
-const CRATES: &[&str] = &["drawing", "kernels", "ops", "pnnx", "python", "tensor", "vision"];
+const CRATES: &[&str] = &["drawing", "kernels", "onnx", "ops", "pnnx", "python", "tensor", "vision"];
 
 /// Each folder with the folders and crates that it may use.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("graph", &["op", "pnnx", "tensor"]),
+    ("graph", &["op", "onnx", "pnnx", "tensor"]),
     ("shape", &["graph", "op", "pnnx", "tensor"]),
     ("memory", &["shape", "graph", "op", "pnnx", "tensor"]),
     ("passes", &["shape", "ops", "graph", "op", "pnnx", "tensor"]),
@@ -25,8 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "engine", "passes", "plugin", "shape", "memory", "cuda", "ops", "graph", "op", "kernels", "pnnx",
-            "tensor", "vision", "drawing",
+            "engine", "passes", "plugin", "shape", "memory", "cuda", "ops", "graph", "op", "kernels", "onnx",
+            "pnnx", "tensor", "vision", "drawing",
         ],
     ),
 ];

@@ -4,7 +4,7 @@
 
 use crate::common::parallel::each_of;
 use crate::common::saved::differences;
-use crate::common::{MODES, own_cases, runnable_cases};
+use crate::common::{MODES, onnx_samples, own_cases, runnable_cases};
 use ixion::Limits;
 use ixion::engine::Formats;
 use ixion::graph::{Problem, RuntimeGraph};
@@ -54,6 +54,10 @@ fn every_operator_type_has_a_case() {
     for folder in own_cases() {
         let graph = Graph::load(folder.join("model.param"), None, &Limits::default()).unwrap();
         tested.extend(graph.operators().map(|(_, operator)| operator.op_type().to_owned()));
+    }
+    for folder in onnx_samples() {
+        let model = ixion::onnx::read(folder.join("model.onnx"), &Limits::default()).unwrap();
+        tested.extend(model.graph.operators().map(|(_, operator)| operator.op_type().to_owned()));
     }
     let registry = Registry::default();
     let untested: Vec<&str> =

@@ -45,7 +45,30 @@ pub(crate) fn runnable_cases() -> Vec<PathBuf> {
 
 /// The folders of the project's own cases.
 pub(crate) fn own_cases() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    folders("tests/cases")
+}
+
+/// Samples of ONNX files that are refused: with operators that Ixion lacks, and loops whose number of iterations is computed.
+pub(crate) const REFUSED_ONNX: [&str; 8] = [
+    "causal_conv",
+    "counted_words",
+    "decoded_pictures",
+    "linear_attention",
+    "loops_by_input",
+    "loops_until",
+    "prepared_features",
+    "support_vectors",
+];
+
+/// The ONNX files with inputs and outputs, in the layout of ONNX's own tests.
+pub(crate) fn onnx_samples() -> Vec<PathBuf> {
+    let is_refused = |path: &PathBuf| REFUSED_ONNX.iter().any(|name| path.ends_with(name));
+    folders("tests/onnx").into_iter().filter(|path| !is_refused(path)).collect()
+}
+
+/// The folders in a folder of the project.
+fn folders(path: &str) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let mut cases: Vec<PathBuf> = std::fs::read_dir(&root)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -40,6 +40,8 @@ mod mutation;
 mod naive_layers;
 mod network;
 mod numerics;
+#[cfg(feature = "cli")]
+mod onnx;
 mod onnx_lowering;
 mod operator_lists;
 mod operator_table;

@@ -3,6 +3,7 @@
 //!
 //! `IXION_MUTANTS` is the number of mutants (default: 300), `IXION_SEED` the random seed.
 
+mod onnx;
 mod plans;
 
 use crate::common;
@@ -132,12 +133,19 @@ fn limits() -> Limits {
 /// Loads, builds and runs a model; returns the last step that succeeded.
 fn try_model(param: &[u8], bin: Vec<u8>) -> &'static str {
     let limits = limits();
-    let Ok(graph) = Graph::from_bytes(param, Some(bin), &limits) else { return "not loaded" };
+    match Graph::from_bytes(param, Some(bin), &limits) {
+        Ok(graph) => try_graph(graph, &limits),
+        Err(_) => "not loaded",
+    }
+}
+
+/// Builds and runs a graph; returns the last step that succeeded.
+fn try_graph(graph: Graph, limits: &Limits) -> &'static str {
     let mut runtime = RuntimeGraph::from_pnnx(graph).with_limits(limits.clone());
     if runtime.build().is_err() {
         return "not built";
     }
-    let Some(inputs) = zero_inputs(&runtime, &limits) else { return "no inputs" };
+    let Some(inputs) = zero_inputs(&runtime, limits) else { return "no inputs" };
     if runtime.run_with(inputs).is_ok() { "run" } else { "not run" }
 }
 

@@ -1,5 +1,6 @@
 //! Conversion of element types, and complex numbers as pairs of real numbers.
 
+use crate::arithmetic::comparison::known_truths;
 use crate::op::{CpuLayer, FromOperator, Io, Layer, LayerError, Result, TensorMeta, View, exactly};
 use crate::support::arguments::InputIndex;
 use crate::support::broadcast::{Converted, broadcast};
@@ -55,6 +56,11 @@ impl Layer for Conversion {
             return Ok(vec![inputs[0].clone()]);
         }
         let output = inputs[0].with_dtype(dtype);
+        if let (DType::Bool, Some(truths)) = (dtype, known_truths(&inputs[0])) {
+            return Ok(vec![
+                output.with_values(truths.into_iter().map(|it| Dim::from(usize::from(it))).collect()),
+            ]);
+        }
         let known = inputs[0].values().filter(|_| dtype == DType::I64);
         Ok(vec![match known {
             Some(values) => output.with_values(values.to_vec()),

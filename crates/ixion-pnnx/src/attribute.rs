@@ -11,7 +11,7 @@ pub(super) use data::{Origin, Place, entry_name};
 pub use error::WeightError;
 pub use floats::decode_floats;
 
-use super::archive::{Archive, ArchiveError};
+use super::archive::{Archive, ArchiveError, ArchiveFile, Entry};
 use data::{Data, Part};
 use floats::encode_floats;
 use ixion_tensor::{DType, Tensor, TensorError};
@@ -59,6 +59,27 @@ impl Attribute {
                 Err(WeightError::Length { dtype, shape, expected, found: bytes.len() as u64 })
             }
         }
+    }
+
+    /// A tensor, called `name` in errors, whose bytes start at `offset` of a file of another format. They are read on demand.
+    ///
+    /// # Errors
+    /// [`WeightError::Length`] if its size overflows; [`WeightError::ReadTensor`] if the file ends before its bytes do.
+    #[doc(hidden)]
+    pub fn in_file(
+        name: &str,
+        file: Arc<ArchiveFile>,
+        offset: u64,
+        dtype: DType,
+        shape: Vec<usize>,
+    ) -> Result<Self, WeightError> {
+        let Some(elements) = element_count(dtype, &shape) else {
+            return Err(WeightError::Length { dtype, shape, expected: None, found: file.len() });
+        };
+        let entry = Entry::new(name.to_owned(), offset, (elements * dtype.size()) as u64, 0);
+        let checked = file.check_range(offset, entry.size(), format_args!("tensor `{name}`"));
+        checked.map_err(|source| WeightError::in_file(&entry, source))?;
+        Ok(Self::from_parts(dtype, shape, elements, Data::InFile { file, entry }))
     }
 
     /// An attribute of f32 elements.

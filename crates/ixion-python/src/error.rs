@@ -5,6 +5,7 @@ use ixion::cuda::device::CudaError;
 use ixion::engine::{EngineError, PlanFileError, PlanFileProblem, ScalesError, ScalesProblem};
 use ixion::graph::{GraphError, Stage};
 use ixion::memory::MemoryError;
+use ixion::onnx::OnnxError;
 use ixion::op::LayerError;
 use ixion::passes::PassError;
 use ixion::pnnx::{ArchiveError, PnnxError, SyntaxProblem, WeightError};
@@ -101,7 +102,7 @@ fn raise(class: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyType>
 }
 
 /// What a program in Python calls otherwise than the command, or Rust.
-const IN_PYTHON: [(&str, &str); 8] = [
+const IN_PYTHON: [(&str, &str); 9] = [
     ("run `ixion calibrate`", "call `ixion.calibrate`"),
     ("`ixion calibrate`", "`ixion.calibrate`"),
     ("`ixion build`", "`ixion.build`"),
@@ -110,6 +111,7 @@ const IN_PYTHON: [(&str, &str); 8] = [
     ("convert it first", "convert it first, as by `.astype` or `.to`"),
     ("with `cast`", "by `.astype`"),
     ("`cast` to", "convert by `.astype` to"),
+    ("`--constant NAME=VALUE`", "`constants={…}`"),
 ];
 
 /// A message of the library as a program in Python needs it.
@@ -254,6 +256,14 @@ fn of_engine(error: &EngineError) -> Kind {
     }
 }
 
+fn of_onnx(error: &OnnxError) -> Kind {
+    match error {
+        OnnxError::File(error) => of_archive(error),
+        OnnxError::Limit { source, .. } => of_limit(source),
+        _ => Kind::Model,
+    }
+}
+
 fn of_graph(error: &GraphError) -> Kind {
     match error {
         GraphError::Pnnx(error) => of_pnnx(error),
@@ -262,6 +272,7 @@ fn of_graph(error: &GraphError) -> Kind {
             errors.iter().map(of_pnnx).find(|kind| *kind != Kind::Model).unwrap_or(Kind::Model)
         }
         GraphError::NoArchive { .. } => Kind::NotFound,
+        GraphError::Onnx(error) => of_onnx(error),
         GraphError::Operator { stage, source, .. } => match (of_layer(source), stage) {
             // No input is known yet.
             (Kind::Refused, Stage::Create | Stage::Restore | Stage::Initialize | Stage::Store) => Kind::Model,
@@ -370,7 +381,7 @@ fn of_pnnx(error: &PnnxError) -> Kind {
 
 fn of_weight(error: &WeightError) -> Kind {
     match error {
-        WeightError::Read { source, .. } => of_archive(source),
+        WeightError::Read { source, .. } | WeightError::ReadTensor { source, .. } => of_archive(source),
         WeightError::Write(error) => of_archive(error),
         _ => Kind::Model,
     }

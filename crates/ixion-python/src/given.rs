@@ -3,10 +3,11 @@
 use crate::error::{InputError, OrRaise};
 use ixion::Limits;
 use ixion::engine::{Formats, Precision, Scales};
+use ixion::onnx::{Constants, Fixed};
 use ixion::shape::InputShape;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
+use pyo3::types::{PyBool, PyDict, PyInt, PyMapping, PyString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,6 +106,31 @@ pub(crate) fn mapping<'py>(
 pub(crate) fn pairs(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<(String, String)>> {
     let items = mapping(value, name)?.into_iter();
     items.map(|(key, item)| Ok((key, text(&item, name)?))).collect()
+}
+
+/// `constants`: numbers or lists of numbers for inputs of an ONNX file.
+pub(crate) fn constants(value: &Bound<'_, PyAny>) -> PyResult<Constants> {
+    let items = mapping(value, "constants")?.into_iter();
+    items.map(|(input, value)| Ok((input, constant(&value)?))).collect()
+}
+
+fn constant(value: &Bound<'_, PyAny>) -> PyResult<Fixed> {
+    // Of arrays and tensors as well.
+    let value = if value.hasattr("tolist")? { value.call_method0("tolist")? } else { value.clone() };
+    if let Ok(number) = value.extract::<i64>() {
+        return Ok(Fixed::Integers(vec![number]));
+    }
+    // An integer that has more than 64 bits is no float.
+    if let Ok(number) = value.extract::<f64>()
+        && !value.is_instance_of::<PyInt>()
+    {
+        return Ok(Fixed::Floats(vec![number]));
+    }
+    if let Ok(numbers) = value.extract::<Vec<i64>>() {
+        return Ok(Fixed::Integers(numbers));
+    }
+    let numbers = value.extract::<Vec<f64>>().map(Fixed::Floats);
+    numbers.map_err(|_| wrong("constants", "numbers or lists of numbers as values", &value))
 }
 
 /// `precision`: the element types that may replace f32.

@@ -263,7 +263,7 @@ impl Model {
 /// What pickling asks for: a function, its arguments, and attributes.
 type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>);
 
-/// Load a model: a ``.param`` file with its archive of weights, or a plan that ``Plan.save`` wrote.
+/// Load a model: a ``.param`` file with its archive of weights, an ONNX file, or a plan that ``Plan.save`` wrote.
 ///
 /// Parameters
 /// ----------
@@ -306,6 +306,9 @@ type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, P
 ///     The archive of weights, if it is not next to the file.
 /// random_weights : int
 ///     Use random weights from this seed instead of an archive.
+/// constants : dict
+///     Inputs of an ONNX file that never change, such as ``{"sr": 16000}``: they are removed, and branches and loops that depend
+///     on them are known.
 /// without_passes : str or sequence of str
 ///     Passes to leave out; ``"all"`` leaves the graph as it is.
 /// donate : dict of str to str
@@ -335,7 +338,7 @@ type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>, Option<Bound<'py, P
 #[pyfunction]
 #[pyo3(
     signature = (path, **options),
-    text_signature = "(path, *, threads=1, precision=(), scales=None, layouts='cheapest', tactics=(), without_tactics=(), without_passes=(), fast=False, tune=False, device=None, tf32=None, check_kernels=False, plugins=(), use=None, limits=None, map=False, verify=False, bin=None, random_weights=None, donate=None, card=None, shapes=None, **ranges)"
+    text_signature = "(path, *, threads=1, precision=(), scales=None, layouts='cheapest', tactics=(), without_tactics=(), without_passes=(), fast=False, tune=False, device=None, tf32=None, check_kernels=False, plugins=(), use=None, limits=None, map=False, verify=False, bin=None, random_weights=None, constants=None, donate=None, card=None, shapes=None, **ranges)"
 )]
 fn load(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Model> {
     let settings = Options::new(options)?;

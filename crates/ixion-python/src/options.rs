@@ -6,11 +6,11 @@ use crate::error::{InputError, OrRaise, of_model, to_py};
 use crate::given::{self, Lengths};
 use crate::hints::hinted;
 use ixion::engine::{Builder, EngineError, Formats, PlanFile, Precision, Scales, TimingCache};
-use ixion::graph::RuntimeGraph;
+use ixion::graph::{ReadOptions, RuntimeGraph, read_model};
+use ixion::onnx::Constants;
 use ixion::op::{PluginName, Registry};
 use ixion::passes::Passes;
 use ixion::plugin::Plugin;
-use ixion::pnnx::Graph;
 use ixion::shape::{InputRange, InputShape, ShapeError};
 use ixion::vision::ModelCard;
 use ixion::{CancelToken, Limits, Plan};
@@ -26,6 +26,8 @@ pub(crate) struct Options {
     /// The number of threads of a run; 0 is all that are available. `None`: 1.
     threads: Option<usize>,
     bin: Option<PathBuf>,
+    /// Values of inputs of an ONNX file.
+    constants: Constants,
     seed: Option<u64>,
     precision: Vec<Precision>,
     scales: Option<Scales>,
@@ -59,7 +61,7 @@ enum Tuning {
 }
 
 /// The names of all options. Any other keyword is the name of an input, with its shape.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "threads",
     "precision",
     "scales",
@@ -77,6 +79,7 @@ const NAMES: [&str; 22] = [
     "verify",
     "bin",
     "random_weights",
+    "constants",
     "without_passes",
     "use",
     "shapes",
@@ -128,6 +131,7 @@ impl Options {
             "check_kernels" => self.device.is_checked = given::flag(value, name)?,
             "plugins" => self.plugins = given::paths(value, name)?,
             "bin" => self.bin = Some(given::path(value, name)?),
+            "constants" => self.constants = given::constants(value)?,
             "random_weights" => self.seed = Some(given::number(value, name)?),
             "limits" => (self.limits, self.timeout) = given::limits(value)?,
             "donate" => self.donations = given::pairs(value, name)?,
@@ -211,6 +215,7 @@ impl Options {
     fn fixed_in_plans(&self) -> Option<&'static str> {
         let given = [
             ("bin", self.bin.is_some()),
+            ("constants", !self.constants.is_empty()),
             ("random_weights", self.seed.is_some()),
             ("precision", !self.precision.is_empty()),
             ("scales", self.scales.is_some()),
@@ -301,6 +306,7 @@ impl Options {
     pub(crate) fn builder(&self, path: &Path, cancel: &CancelToken) -> ixion::Result<Builder> {
         let limits = self.limits(cancel);
         let graph = RuntimeGraph::new(path).with_limits(limits.clone()).with_registry(self.registry()?);
+        let graph = graph.with_constants(self.constants.clone());
         let graph = match (&self.bin, self.seed) {
             (Some(bin), _) => graph.with_bin(bin),
             (None, Some(seed)) => graph.with_random_weights(seed),
@@ -345,12 +351,17 @@ impl Options {
         Ok(passes)
     }
 
+    /// How the model is read, without weights of a text.
+    fn read_options(&self, limits: &Limits) -> ReadOptions {
+        ReadOptions { bin: None, constants: self.constants.clone(), limits: limits.clone() }
+    }
+
     /// The ranges, with the element types from the model's text.
     fn ranges_of(&self, path: &Path, limits: &Limits) -> ixion::Result<Vec<InputRange>> {
         if self.ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let text = Graph::load(path, None, limits)?;
+        let text = read_model(path, &self.read_options(limits))?;
         let range = |(input, [min, optimum, max]): &(String, [Vec<usize>; 3])| -> ixion::Result<InputRange> {
             let operand =
                 text.operator_named(input).and_then(|id| text.operator(id).outputs().first().copied());

@@ -269,14 +269,14 @@ impl Drop for Folder {
     }
 }
 
-/// Build a model, a ``.param`` file with its archive, into a ``Plan``. Options are those of ``ixion.load``.
+/// Build a model, a ``.param`` file with its archive or an ONNX file, into a ``Plan``. Options are those of ``ixion.load``.
 ///
 /// Raises ``ModelError`` if the file cannot be read or built, ``InputError`` for options that do not apply, and ``LimitError`` if
 /// the model is larger than ``limits`` allows.
 #[pyfunction]
 #[pyo3(
     signature = (path, **options),
-    text_signature = "(path, *, threads=1, precision=(), scales=None, layouts='cheapest', tactics=(), without_tactics=(), without_passes=(), fast=False, tune=False, device=None, tf32=None, check_kernels=False, plugins=(), use=None, limits=None, bin=None, random_weights=None, donate=None, card=None, shapes=None, **ranges)"
+    text_signature = "(path, *, threads=1, precision=(), scales=None, layouts='cheapest', tactics=(), without_tactics=(), without_passes=(), fast=False, tune=False, device=None, tf32=None, check_kernels=False, plugins=(), use=None, limits=None, bin=None, random_weights=None, constants=None, donate=None, card=None, shapes=None, **ranges)"
 )]
 fn build(py: Python<'_>, path: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<Plan> {
     if PlanFile::is_plan(&path) {

@@ -15,7 +15,7 @@ COMMAND = {
     "bin": "bin", "input-shape": "shapes", "profile": "shapes", "donate": "donate", "precision": "precision", "scales": "scales",
     "layouts": "layouts", "tactic": "tactics", "without-tactic": "without_tactics", "fast": "fast", "tune": "tune",
     "timing-cache": "tune", "device": "device", "check-kernels": "check_kernels", "tf32": "tf32", "without": "without_passes",
-    "random-weights": "random_weights", "plugin": "plugins", "use": "use", "limit-memory": "limits", "timeout": "limits",
+    "random-weights": "random_weights", "plugin": "plugins", "use": "use", "constant": "constants", "limit-memory": "limits", "timeout": "limits",
     "map": "map", "verify": "verify", "threads": "threads",
 }
 """The options of the command that say how a model is built or loaded, and those of Python that are for the same."""

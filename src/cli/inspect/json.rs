@@ -3,6 +3,7 @@
 use super::survey::{Row, State, Survey};
 use super::value::Known;
 use crate::cli::warnings;
+use ixion::onnx::Metadata;
 use ixion::op::TensorMeta;
 use ixion::shape::Contradiction;
 use serde_json::{Map, Value, json};
@@ -12,12 +13,13 @@ use std::path::Path;
 pub(super) fn json(
     param: &Path,
     archive: Option<&Path>,
+    metadata: Option<&Metadata>,
     survey: &Survey<'_>,
     contradictions: &[Contradiction],
 ) -> Value {
     let (macs, unknown) = survey.macs();
     let weight_bytes = survey.weight_bytes();
-    json!({
+    let mut result = json!({
         "version": 1,
         "file": param.display().to_string(),
         "archive": archive.map(|path| path.display().to_string()),
@@ -35,6 +37,26 @@ pub(super) fn json(
             "unknown_sizes_count_as_one": survey.has_unknown_sizes,
             "unsupported": survey.unsupported(),
         },
+    });
+    if let (Some(metadata), Some(fields)) = (metadata, result.as_object_mut()) {
+        fields.insert("onnx".to_owned(), onnx(metadata));
+    }
+    result
+}
+
+/// What an ONNX file says about itself.
+fn onnx(metadata: &Metadata) -> Value {
+    let opsets: Map<String, Value> =
+        metadata.opsets.iter().map(|(domain, version)| (domain.clone(), (*version).into())).collect();
+    let properties: Map<String, Value> =
+        metadata.properties.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+    json!({
+        "ir_version": metadata.ir_version,
+        "producer": metadata.producer,
+        "opsets": opsets,
+        "graph": metadata.graph,
+        "description": metadata.description,
+        "properties": properties,
     })
 }
 

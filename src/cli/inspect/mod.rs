@@ -10,7 +10,8 @@ mod value;
 use super::model::ModelArgs;
 use super::{Exit, Failure, LimitArgs, Spinner, Terminal, files, numbers, warnings};
 use clap::Args;
-use ixion::graph::{Outline, RuntimeGraph, restore_losses};
+use ixion::graph::{Outline, RuntimeGraph, is_onnx, restore_losses};
+use ixion::onnx::Metadata;
 use ixion::op::Registry;
 use ixion::pnnx::Graph;
 use ixion::shape::{Contradiction, contradictions_in};
@@ -54,6 +55,10 @@ impl InspectArgs {
         let (param, archive) = (&self.model.param, self.model.archive());
         let spinner = Spinner::start(format!("reading {}", param.display()));
         let mut graph = self.model.load(&limits.start())?;
+        let metadata = match is_onnx(param) {
+            true => Some(Metadata::read(param, &limits.start()).map_err(Failure::unusable)?),
+            false => None,
+        };
         let registry = self.model.plugins.registry()?;
         registry.resolve(&mut graph).map_err(Failure::unusable)?;
         restore_losses(&mut graph).map_err(Failure::unusable)?;
@@ -76,11 +81,17 @@ impl InspectArgs {
             }
             None if self.dot => write!(terminal, "{}", drawing().to_dot())?,
             None if self.json => {
-                terminal.json(&json::json(param, archive.as_deref(), &survey, &contradictions))?;
+                terminal.json(&json::json(
+                    param,
+                    archive.as_deref(),
+                    metadata.as_ref(),
+                    &survey,
+                    &contradictions,
+                ))?;
             }
             None => {
                 drop(spinner);
-                report::write(terminal, &title, archive.as_deref(), &survey)?;
+                report::write(terminal, &title, archive.as_deref(), metadata.as_ref(), &survey)?;
             }
         }
         Ok(Exit::Fine)

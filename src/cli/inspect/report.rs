@@ -4,6 +4,7 @@ use super::parameters::{elide, parameters};
 use super::survey::{Row, State, Survey};
 use super::value::Known;
 use crate::cli::{Style, Table, Terminal, list, numbers};
+use ixion::onnx::Metadata;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,6 +12,8 @@ use std::path::Path;
 /// The maximum number of characters of a name, and of all outputs or parameters, in the table.
 const MAX_NAME: usize = 40;
 const MAX_PARAMETERS: usize = 60;
+/// The maximum number of characters of a property of an ONNX file.
+const MAX_TEXT: usize = 100;
 /// The maximum number of types, and of missing weights, that are listed one by one.
 const MAX_LISTED: usize = 12;
 
@@ -19,9 +22,13 @@ pub(super) fn write(
     terminal: &mut Terminal,
     title: &str,
     archive: Option<&Path>,
+    metadata: Option<&Metadata>,
     survey: &Survey<'_>,
 ) -> io::Result<()> {
     writeln!(terminal, "{}", terminal.paint(Style::Strong, title))?;
+    if let Some(metadata) = metadata {
+        onnx(terminal, metadata)?;
+    }
     ports(terminal, "input ", &survey.inputs)?;
     ports(terminal, "output", &survey.outputs)?;
     writeln!(terminal)?;
@@ -31,6 +38,29 @@ pub(super) fn write(
     }
     totals(terminal, archive, survey)?;
     problems(terminal, archive, survey)
+}
+
+/// What an ONNX file says about itself.
+fn onnx(terminal: &mut Terminal, metadata: &Metadata) -> io::Result<()> {
+    let opsets = metadata.opsets.iter().map(|(domain, version)| format!("{domain} {version}"));
+    let producer = if metadata.producer.is_empty() { "unknown" } else { &metadata.producer };
+    writeln!(
+        terminal,
+        "ONNX    version {} by {producer}; operators of {}",
+        metadata.ir_version,
+        list(opsets)
+    )?;
+    if !metadata.description.is_empty() {
+        writeln!(
+            terminal,
+            "        {}",
+            elide(&metadata.description.replace(char::is_control, " "), MAX_TEXT)
+        )?;
+    }
+    for (key, value) in &metadata.properties {
+        writeln!(terminal, "        {key}: {}", elide(&value.replace(char::is_control, " "), MAX_TEXT))?;
+    }
+    writeln!(terminal)
 }
 
 fn ports(terminal: &mut Terminal, what: &str, ports: &[Known]) -> io::Result<()> {

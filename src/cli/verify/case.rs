@@ -6,9 +6,9 @@ use crate::cli::list;
 use crate::cli::runner::{EngineArgs, Runner, graph_error, is_misfit};
 use ixion::Limits;
 use ixion::engine::{EngineError, PlanFile};
-use ixion::graph::{GraphError, InputPort, OperandIndex, RuntimeGraph, Trace};
+use ixion::graph::{GraphError, InputPort, OperandIndex, ReadOptions, RuntimeGraph, Trace, read_model};
 use ixion::op::Registry;
-use ixion::pnnx::{Dim, Graph};
+use ixion::pnnx::Dim;
 use ixion::tensor::{Complex, DType, Tensor, TensorError};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -216,7 +216,8 @@ fn check_archive(folder: &Folder, limits: &Limits) -> Result<(), Verdict> {
         let verified = verified.and_then(|plan| plan.verify());
         return verified.map_err(|error| Verdict::unbuilt(&error));
     }
-    let graph = Graph::load(&folder.param, folder.bin.as_deref(), limits);
+    let options = ReadOptions { bin: folder.bin.clone(), limits: limits.clone(), ..ReadOptions::default() };
+    let graph = read_model(&folder.param, &options);
     let graph = graph.map_err(|error| Verdict::error(Kind::Read, full_message(&error)))?;
     match graph.verify_checksums().first() {
         None => Ok(()),

@@ -2,6 +2,7 @@
 
 use crate::cli::failure::toml_message;
 use ixion::Limits;
+use ixion::graph::is_onnx;
 use ixion::tensor::{DType, Tensor};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -51,8 +52,9 @@ impl Folder {
             return Err(format!("{}: {what}", path.display()));
         }
         let settings = Settings::read(&path.join("case.toml"))?;
-        let param = text_in(path)?;
-        let bin = Some(ixion::graph::default_bin_path(&param)).filter(|bin| bin.is_file());
+        let param = model_in(path)?;
+        let bin =
+            Some(ixion::graph::default_bin_path(&param)).filter(|bin| bin.is_file() && !is_onnx(&param));
         let doubles = tolerance.or(settings.tolerance_f64);
         let tolerance = tolerance.or(settings.tolerance).unwrap_or(TOLERANCE);
         let values = settings.values.unwrap_or(true);
@@ -72,8 +74,13 @@ impl Folder {
     }
 
     /// The sets of inputs and outputs: the first from the files `in_N.npy` and `out_N.npy` or from `arrays.npz`, the others from
-    /// `arrays_1.npz`, `arrays_2.npz` and so on.
+    /// `arrays_1.npz`, `arrays_2.npz` and so on. Of an ONNX model also the folders `test_data_set_N` of ONNX's own tests.
     pub(super) fn sets(&self) -> Result<Vec<Set>, String> {
+        let folders = (0..).map(|number| self.path.join(format!("test_data_set_{number}")));
+        let sets: Vec<Set> = folders.take_while(|folder| folder.is_dir()).map(Set::Onnx).collect();
+        if !sets.is_empty() {
+            return Ok(sets);
+        }
         let (path, packed) = (self.path.display(), self.path.join("arrays.npz"));
         let first = match (packed.is_file(), self.path.join("out_0.npy").is_file()) {
             (true, true) => {
@@ -115,6 +122,8 @@ pub(super) enum Set {
     Loose(PathBuf),
     /// Arrays `in_N` and `out_N` in this file of `numpy.savez`.
     Packed(PathBuf),
+    /// ONNX tensors `input_N.pb` and `output_N.pb` in this folder.
+    Onnx(PathBuf),
 }
 
 impl Set {
@@ -122,7 +131,9 @@ impl Set {
     pub(super) fn name(&self) -> Option<String> {
         match self {
             Set::Loose(_) => None,
-            Set::Packed(path) => path.file_name().map(|name| name.to_string_lossy().into_owned()),
+            Set::Packed(path) | Set::Onnx(path) => {
+                path.file_name().map(|name| name.to_string_lossy().into_owned())
+            }
         }
     }
 
@@ -134,13 +145,16 @@ impl Set {
                 let mut arrays = Tensor::load_npz(path, limits).map_err(|error| error.to_string())?;
                 (path, packed(&mut arrays, "in"), packed(&mut arrays, "out"))
             }
+            Set::Onnx(path) => (path, onnx(path, "input", limits)?, onnx(path, "output", limits)?),
         };
         let (path, found) = (path.display(), inputs.len());
         if found != count {
-            return Err(format!("{path}: expected an array in_N for each of {count} inputs, found {found}"));
+            let name = if matches!(self, Set::Onnx(_)) { "a tensor input_N.pb" } else { "an array in_N" };
+            return Err(format!("{path}: expected {name} for each of {count} inputs, found {found}"));
         }
         if outputs.is_empty() {
-            return Err(format!("{path}: there is no out_0 to compare with"));
+            let name = if matches!(self, Set::Onnx(_)) { "output_0.pb" } else { "out_0" };
+            return Err(format!("{path}: there is no {name} to compare with"));
         }
         Ok((inputs, outputs))
     }
@@ -151,6 +165,16 @@ fn loose(folder: &Path, stem: &str, limits: &Limits) -> Result<Vec<Tensor>, Stri
     let paths = (0..).map(|index| folder.join(format!("{stem}_{index}.npy")));
     let load = |path| Tensor::load_npy(path, limits).map_err(|error| error.to_string());
     paths.take_while(|path| path.is_file()).map(load).collect()
+}
+
+/// The tensors `STEM_0.pb`, `STEM_1.pb` and so on, as many as there are.
+fn onnx(folder: &Path, stem: &str, limits: &Limits) -> Result<Vec<Tensor>, String> {
+    let paths = (0..).map(|index| folder.join(format!("{stem}_{index}.pb")));
+    let load = |path| ixion::onnx::read_tensor(path, limits).map(|(_, tensor)| tensor);
+    paths
+        .take_while(|path| path.is_file())
+        .map(|path| load(path).map_err(|error| error.to_string()))
+        .collect()
 }
 
 /// The arrays named `STEM_0`, `STEM_1` and so on, as many as there are.
@@ -183,8 +207,8 @@ impl Settings {
     }
 }
 
-/// The text of the model in a folder: `model.param`, or else the only .param file, or else the only plan.
-fn text_in(folder: &Path) -> Result<PathBuf, String> {
+/// The model in a folder: `model.param`, or else the only .param file, the only plan, or the only ONNX file.
+fn model_in(folder: &Path) -> Result<PathBuf, String> {
     let usual = folder.join("model.param");
     if usual.is_file() {
         return Ok(usual);
@@ -194,10 +218,9 @@ fn text_in(folder: &Path) -> Result<PathBuf, String> {
     let ending = |wanted: &str| -> Vec<&PathBuf> {
         paths.iter().filter(|path| path.extension().is_some_and(|found| found == wanted)).collect()
     };
-    match (&ending("param")[..], &ending("plan")[..]) {
-        (&[text], _) => Ok(text.clone()),
-        ([], &[plan]) => Ok(plan.clone()),
-        (texts, _) => {
+    match (&ending("param")[..], &ending("plan")[..], &ending("onnx")[..]) {
+        (&[model], _, _) | ([], &[model], _) | ([], [], &[model]) => Ok(model.clone()),
+        (texts, _, _) => {
             let path = folder.display();
             Err(format!(
                 "{path}: expected model.param or a single .param file, found {} .param files",

@@ -23,7 +23,8 @@ const HELP: &str = "\
 A case is a folder with model.param (or a single other .param) and its archive, or with a plan as the only .plan. It also has \
 inputs in_0.npy, in_1.npy, … in the order of the model's inputs, and the expected outputs out_0.npy, …; or an arrays.npz that \
 has them as in_0 … and out_0 …. Further sets of inputs and outputs, of other sizes for example, are arrays_1.npz, \
-arrays_2.npz, …
+arrays_2.npz, … The folders of ONNX's own tests are cases, too: a .onnx file, and test_data_set_0 and so on with input_0.pb, …, \
+output_0.pb, …
 
 A case passes if every output has the expected shape and element type, integers and bools are equal, and floats satisfy \
 |got − want| ≤ T + T·|want| (NaN equals NaN, equal infinities are equal). Results in f32 and f64 may also differ by the \

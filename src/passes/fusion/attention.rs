@@ -23,12 +23,28 @@ torch.matmul|Tensor.matmul|torch.bmm|torch.einsum \
 pnnx.Output                 output  1 0 y
 ";
 
+/// Some exporters multiply both queries and keys by the root of the factor.
+const SCALED_KEYS: &str = "7767517
+8 9
+pnnx.Input                  input   0 3 q k v
+?pnnx.Expression            scaling 1 1 q u         expr=*
+pnnx.Expression             keys    1 1 k w         expr=*
+torch.matmul|Tensor.matmul|torch.bmm|torch.einsum \
+                            scores  2 1 u w s       ?equation=* $input=u $other|mat2=w
+?pnnx.Expression            scaled  2 1 s ... a     expr=*
+F.softmax|nn.Softmax        softmax 1 1 a p         dim=* ?dtype=None
+torch.matmul|Tensor.matmul|torch.bmm|torch.einsum \
+                            heads   2 1 p v y       ?equation=* $input=p $other|mat2=v
+pnnx.Output                 output  1 0 y
+";
+
 /// The pass.
 pub(super) fn fuse_attention() -> Rewrite {
     Rewrite::new(
         "fuse_attention",
         "Replaces attention that is spelled out as products and a softmax by one operator.",
     )
+    .rule(Rule::computed(SCALED_KEYS, attention))
     .rule(Rule::computed(SPELLED_OUT, attention))
 }
 
@@ -37,7 +53,7 @@ fn attention(found: &Match<'_>) -> Result<Draft, String> {
     if is_of_rows(found, "heads")? {
         return Err("the softmax does not weight the values".to_owned());
     }
-    let (query, factor) = query(found)?;
+    let factor = factor(found, "scaling", ["q", "u"])? * factor(found, "keys", ["k", "w"])?;
     let (scale, mask) = scale_and_mask(found)?;
     let mut lines = String::new();
     let key = if is_of_rows(found, "scores")? {
@@ -53,8 +69,8 @@ fn attention(found: &Match<'_>) -> Result<Draft, String> {
     let names = if mask.is_empty() { String::new() } else { format!(" $attn_mask={mask}") };
     let _ = writeln!(
         lines,
-        "F.scaled_dot_product_attention heads {count} 1 {query} {key} v {mask} y dropout_p=0.0 is_causal=False \
-         scale={:?} $query={query} $key={key} $value=v{names}",
+        "F.scaled_dot_product_attention heads {count} 1 q {key} v {mask} y dropout_p=0.0 is_causal=False \
+         scale={:?} $query=q $key={key} $value=v{names}",
         scale * factor
     );
     Ok(Draft::new(lines + "pnnx.Output output 1 0 y"))
@@ -109,15 +125,15 @@ fn rows_or_columns(equation: &str) -> Option<bool> {
     }
 }
 
-/// The name of the queries, and the number that they are multiplied by before the product, if no other operator reads the
-/// scaled queries.
-fn query(found: &Match<'_>) -> Result<(&'static str, f64), String> {
-    let Ok(scaling) = found.operator("scaling") else { return Ok(("q", 1.0)) };
-    let same_type = found.meta("q")?.dtype() == found.meta("u")?.dtype();
+/// The number that queries or keys are multiplied by before the product, if no other operator reads them scaled. The names are
+/// those of the operator that scales them, its input and its output.
+fn factor(found: &Match<'_>, scaling: &str, [from, to]: [&str; 2]) -> Result<f64, String> {
+    let Ok(scaling) = found.operator(scaling) else { return Ok(1.0) };
+    let same_type = found.meta(from)?.dtype() == found.meta(to)?.dtype();
     let parts = Formula::of(scaling).and_then(|whole| Polynomial::of(&whole.expr)?.linear());
     match parts.as_deref() {
-        Some(&[(0, factor)]) if same_type && is_scale(factor) => Ok(("q", factor)),
-        _ => Err("the queries are not just multiplied by a number".to_owned()),
+        Some(&[(0, factor)]) if same_type && is_scale(factor) => Ok(factor),
+        _ => Err("queries or keys are not just multiplied by a number".to_owned()),
     }
 }
 
@@ -216,6 +232,21 @@ mod tests {
         let model = model.replace(
             "torch.matmul p 2 1 q t s $input=q",
             "pnnx.Expression e 1 1 q u expr=mul(@0,0.125)\ntorch.matmul p 2 1 u t s $input=u",
+        );
+        let left = fires(&fuse_attention(), &model);
+        assert!(
+            left.last().unwrap().ends_with("(q,rows,v)->y dropout_p=0.0 is_causal=False scale=0.125"),
+            "{left:?}"
+        );
+    }
+
+    #[test]
+    fn the_scale_may_be_applied_to_queries_and_keys() {
+        let model = heads(TURNED, "").replace(" 1 1 a w dim=-1 $input=a", " 1 1 s w dim=3 $input=s");
+        let model = model.replace(
+            "torch.matmul p 2 1 q t s $input=q $other=t",
+            "pnnx.Expression e 1 1 q u expr=mul(@0,0.5)\npnnx.Expression f 1 1 t o expr=mul(@0,0.25)\n\
+             torch.matmul p 2 1 u o s $input=u $other=o",
         );
         let left = fires(&fuse_attention(), &model);
         assert!(

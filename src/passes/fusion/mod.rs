@@ -10,8 +10,11 @@
 //! | `fold_batch_norm_ahead` | batch norm, convolution without padding or linear layer → the same with folded weights |
 //! | `fold_scale` | convolution or linear layer, constants per channel → convolution or linear layer with folded weights |
 //! | `fold_padding` | zero padding, convolution → convolution with more padding |
+//! | `literal_constants` | constant of one element in an expression → number |
 //! | `fuse_layer_norm`, `fuse_rms_norm` | mean, square, root, … → the norm |
 //! | `fuse_attention` | product, softmax, product → `F.scaled_dot_product_attention` |
+//! | `fuse_multihead_attention` | linear layers around attention → `nn.MultiheadAttention` |
+//! | `multihead_in_place` | permutation, `nn.MultiheadAttention`, permutation back → `nn.MultiheadAttention` |
 //! | `name_activation` | `mul(@0,sigmoid(@0))` and the like → the named activation function |
 //! | `merge_siblings` | linear layers on the same input → one linear layer and a split |
 //! | `fuse_epilogue` | product, then an activation or arithmetic on its result → the product with an epilogue |
@@ -31,6 +34,8 @@ mod epilogue;
 pub mod folding;
 mod formula;
 mod linear;
+mod literals;
+mod multihead;
 mod norm;
 mod own_weights;
 mod padding;
@@ -56,9 +61,12 @@ pub(super) fn recognising() -> Vec<Arc<dyn Pass>> {
         Arc::new(batch_norm::FOLD_BATCH_NORM_AHEAD),
         Arc::new(scale::FOLD_SCALE),
         Arc::new(padding::fold_padding()),
+        Arc::new(literals::LITERAL_CONSTANTS),
         Arc::new(norm::fuse_layer_norm()),
         Arc::new(norm::fuse_rms_norm()),
         Arc::new(attention::fuse_attention()),
+        Arc::new(multihead::FUSE_MULTIHEAD_ATTENTION),
+        Arc::new(multihead::multihead_in_place()),
     ]
 }
 

@@ -9,7 +9,7 @@ use crate::support::pairs::pairs;
 use crate::support::views;
 use crate::support::views::write_plain;
 use ixion_kernels::{Float, widest};
-use ixion_tensor::{Complex, DType, Element, Tensor, TensorView, TensorViewMut};
+use ixion_tensor::{Complex, DType, Dim, Element, Scalar, Tensor, TensorView, TensorViewMut};
 
 /// A comparison of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,57 @@ impl Layer for Comparison {
             let wanted = "real numbers (complex numbers have no order)";
             return Err(LayerError::dtype("the inputs", wanted, dtype));
         }
-        Ok(vec![TensorMeta::new(DType::Bool, broadcast(inputs[0].dims(), other.dims(inputs))?)])
+        let outcome = TensorMeta::new(DType::Bool, broadcast(inputs[0].dims(), other.dims(inputs))?);
+        Ok(vec![match self.known_outcomes(inputs) {
+            Some(outcomes) => outcome.with_values(outcomes),
+            None => outcome,
+        }])
+    }
+}
+
+impl Relation {
+    /// Whether two integers have the relation, if that is the same for all lengths that their symbols stand for.
+    fn holds(self, left: &Dim, right: &Dim) -> Option<bool> {
+        let (above, below) = (left.clone() - right.clone(), right.clone() - left.clone());
+        let is_positive = |dim: &Dim| (dim.clone() - Dim::Fixed(1)).is_natural();
+        let equal = match above.fixed() {
+            Some(difference) => Some(difference == 0),
+            None => (is_positive(&above) || is_positive(&below)).then_some(false),
+        };
+        let is_less = |less: &Dim, more: &Dim| match is_positive(less) {
+            true => Some(true),
+            false => more.is_natural().then_some(false),
+        };
+        match self {
+            Self::Eq => equal,
+            Self::Ne => equal.map(|equal| !equal),
+            Self::Lt => is_less(&below, &above),
+            Self::Gt => is_less(&above, &below),
+            Self::Le => is_less(&above, &below).map(|greater| !greater),
+            Self::Ge => is_less(&below, &above).map(|less| !less),
+        }
+    }
+}
+
+impl Comparison {
+    /// The outcomes for integers whose values are known, as 0 and 1, if they do not depend on symbols.
+    fn known_outcomes(&self, inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
+        let Self(relation, other) = self;
+        let of_integers = |input: &TensorMeta| {
+            let values = input.values().filter(|_| input.dtype() == DType::I64 && input.rank() < 2);
+            values.map(<[Dim]>::to_vec)
+        };
+        let left = of_integers(inputs.first()?)?;
+        let right = match other {
+            TensorOrScalar::Input(position) => of_integers(inputs.get(*position)?)?,
+            TensorOrScalar::Number(Scalar::Int(number)) => vec![Dim::Fixed(*number)],
+            TensorOrScalar::Number(_) => return None,
+        };
+        let len = if left.len() == 1 { right.len() } else { left.len() };
+        let item =
+            |values: &[Dim], index: usize| values.get(if values.len() == 1 { 0 } else { index }).cloned();
+        let outcome = |index| relation.holds(&item(&left, index)?, &item(&right, index)?);
+        (0..len).map(|index| Some(Dim::from(usize::from(outcome(index)?)))).collect()
     }
 }
 
@@ -132,6 +182,15 @@ pub(super) enum Connective {
 }
 
 impl Connective {
+    /// The result for two conditions.
+    fn holds(self, left: bool, right: bool) -> bool {
+        match self {
+            Self::And => left && right,
+            Self::Or => left || right,
+            Self::Xor => left != right,
+        }
+    }
+
     /// Writes the result for each pair of elements.
     pub(super) fn join(
         self,
@@ -147,15 +206,32 @@ impl Connective {
     }
 }
 
+/// Whether the elements are not zero, if that is known of all.
+pub(crate) fn known_truths(input: &TensorMeta) -> Option<Vec<bool>> {
+    let is_true = |value: &Dim| match value.fixed() {
+        Some(number) => Some(number != 0),
+        None => (value.clone() - Dim::Fixed(1)).is_natural().then_some(true),
+    };
+    input.values()?.iter().map(is_true).collect()
+}
+
 /// A logical operation on the input and another tensor.
 #[derive(Debug, Clone, Copy)]
 struct Logic(Connective, InputIndex);
 
 impl Layer for Logic {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        let Self(_, other) = self;
+        let Self(connective, other) = self;
         let dims = broadcast(inputs[0].dims(), inputs[other.0].dims())?;
-        Ok(vec![TensorMeta::new(DType::Bool, dims)])
+        let joined = TensorMeta::new(DType::Bool, dims);
+        // Of single conditions only: those that choose between values.
+        let known = known_truths(&inputs[0]).zip(known_truths(&inputs[other.0]));
+        Ok(vec![match known.as_ref().map(|(left, right)| (&left[..], &right[..])) {
+            Some((&[left], &[right])) => {
+                joined.with_values(vec![Dim::from(usize::from(connective.holds(left, right)))])
+            }
+            _ => joined,
+        }])
     }
 }
 
@@ -188,7 +264,7 @@ delegating! {
 }
 
 /// A property of numbers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Predicate {
     Zero,
     Nan,
@@ -247,7 +323,13 @@ pub(super) fn logical_not(input: &TensorView<'_>, output: &mut TensorViewMut<'_>
 
 impl Layer for Predicate {
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        Ok(vec![inputs[0].with_dtype(DType::Bool)])
+        let output = inputs[0].with_dtype(DType::Bool);
+        Ok(vec![match known_truths(&inputs[0]).filter(|_| *self == Self::Zero) {
+            Some(truths) => {
+                output.with_values(truths.into_iter().map(|it| Dim::from(usize::from(!it))).collect())
+            }
+            None => output,
+        }])
     }
 }
 

@@ -112,7 +112,7 @@ impl Parameters<'_> {
         if found.is_some_and(|found| usize::try_from(found) != Ok(channels)) {
             return Err(LayerError::shape("the input", format!("{channels} channels"), input));
         }
-        if let Some(bias) = bias.filter(|bias| bias.num_elements() != out_channels) {
+        if let Some(bias) = bias.filter(|bias| bias.num_elements().differs(&Dim::from(out_channels))) {
             return Err(LayerError::shape("the bias", format!("{out_channels} elements"), bias));
         }
         Ok(Sizes { out_channels, kernel: kernel.to_vec(), leading })

@@ -81,7 +81,7 @@ impl<T: FromParameter> FieldValue for Option<Leading<T>> {
 
 /// An optional number given as a parameter or an input, which may be the first input.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NumberArgument(Option<TensorOrScalar>);
+pub struct NumberArgument(pub(crate) Option<TensorOrScalar>);
 
 impl FieldValue for NumberArgument {
     const KIND: &'static str = "a number or an input";

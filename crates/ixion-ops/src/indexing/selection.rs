@@ -129,7 +129,32 @@ impl Layer for Where {
             _ => common(inputs, &[self.input, self.other]),
         };
         let values = broadcast(self.input.dims(inputs), self.other.dims(inputs))?;
-        Ok(vec![TensorMeta::new(dtype, broadcast(inputs[0].dims(), &values)?)])
+        let chosen = TensorMeta::new(dtype, broadcast(inputs[0].dims(), &values)?);
+        Ok(vec![match self.known_values(inputs).filter(|_| chosen.may_have_values()) {
+            Some(values) => chosen.with_values(values),
+            None => chosen,
+        }])
+    }
+}
+
+impl Where {
+    /// The chosen values, if condition and values are known.
+    fn known_values(&self, inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
+        let condition = inputs.first()?.values()?;
+        let of = |operand: TensorOrScalar| match operand {
+            TensorOrScalar::Input(position) => inputs.get(position)?.values().map(<[Dim]>::to_vec),
+            TensorOrScalar::Number(Scalar::Int(number)) => Some(vec![Dim::Fixed(number)]),
+            TensorOrScalar::Number(_) => None,
+        };
+        let (then, other) = (of(self.input)?, of(self.other)?);
+        let len = [condition.len(), then.len(), other.len()].into_iter().find(|len| *len != 1).unwrap_or(1);
+        let item =
+            |values: &[Dim], index: usize| values.get(if values.len() == 1 { 0 } else { index }).cloned();
+        let chosen = |index| {
+            let is_true = item(condition, index)?.fixed()? != 0;
+            item(if is_true { &then } else { &other }, index)
+        };
+        (0..len).map(chosen).collect()
     }
 }
 

@@ -59,6 +59,17 @@ fn misfit(position: usize, left: &[Dim], right: &TensorMeta, except: Option<usiz
     LayerError::shape(format!("input {position}"), wanted, right)
 }
 
+/// The values of joined vectors of one type, if all are known and there are not too many.
+fn joined_values(inputs: &[TensorMeta]) -> Option<Vec<Dim>> {
+    let first = inputs.first()?;
+    let known = |input: &TensorMeta| {
+        let is_like = input.rank() == 1 && input.dtype() == first.dtype();
+        input.values().filter(|_| is_like).map(<[Dim]>::to_vec)
+    };
+    let values = inputs.iter().map(known).collect::<Option<Vec<_>>>()?.concat();
+    (values.len() <= TensorMeta::MAX_VALUES).then_some(values)
+}
+
 impl Layer for Cat {
     fn num_inputs(&self) -> RangeInclusive<usize> {
         1..=usize::MAX
@@ -83,7 +94,11 @@ impl Layer for Cat {
             let longer = rules::joined(&dims, input.dims(), axis);
             dims = longer.ok_or_else(|| misfit(position, first.dims(), input, Some(axis)))?;
         }
-        Ok(vec![TensorMeta::new(dtype, dims)])
+        let whole = TensorMeta::new(dtype, dims);
+        Ok(vec![match joined_values(inputs) {
+            Some(values) => whole.with_values(values),
+            None => whole,
+        }])
     }
 
     fn parts(&self, inputs: &[TensorMeta], output: &Layout) -> Result<Option<Vec<Layout>>> {

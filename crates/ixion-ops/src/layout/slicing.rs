@@ -213,6 +213,21 @@ fn cut_dims(input: &TensorMeta, cuts: &[Cut]) -> Vec<Dim> {
     dims.into_iter().flatten().collect()
 }
 
+/// The values of the slice of a vector whose values are known.
+fn cut_values(input: &TensorMeta, cuts: &[Cut]) -> Option<Vec<Dim>> {
+    let values = input.values().filter(|_| input.rank() == 1)?;
+    let number = |dim: &Dim| usize::try_from(dim.fixed()?).ok();
+    match cuts {
+        [Cut::Select { index, .. }] => Some(vec![values.get(number(index)?)?.clone()]),
+        [Cut::Slice { start, end, step, .. }] => {
+            let (start, end) = (number(start)?, number(end)?);
+            let part = values.get(start.min(end)..end)?;
+            Some(part.iter().step_by(number(step)?.max(1)).cloned().collect())
+        }
+        _ => None,
+    }
+}
+
 /// The layout of the slice, for a tensor of known sizes.
 fn cut_layout(mut layout: Layout, cuts: &[Cut]) -> Result<Layout> {
     let number = |dim: &Dim| {
@@ -245,7 +260,12 @@ impl Layer for Slice {
     }
 
     fn infer(&self, inputs: &[TensorMeta]) -> Result<Vec<TensorMeta>> {
-        Ok(vec![inputs[0].with_dims(cut_dims(&inputs[0], &self.region().cuts(inputs)?))])
+        let cuts = self.region().cuts(inputs)?;
+        let part = inputs[0].with_dims(cut_dims(&inputs[0], &cuts));
+        Ok(vec![match cut_values(&inputs[0], &cuts) {
+            Some(values) => part.with_values(values),
+            None => part,
+        }])
     }
 
     fn view(&self, _: usize, inputs: &[Layout], _: &Shape) -> Result<Option<View>> {

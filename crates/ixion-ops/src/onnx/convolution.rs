@@ -160,7 +160,7 @@ impl Decompose for DeformConv {
 }
 
 /// Adds a convolution of these sources.
-fn convolved(
+pub(super) fn convolved(
     decomposition: &mut Decomposition,
     windows: &Windows,
     group: usize,

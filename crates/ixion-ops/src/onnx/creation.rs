@@ -6,10 +6,12 @@ use super::fields::ElementType;
 use super::lowering::Source;
 use super::steps::OneHotEncode;
 use crate::activation::softmax::Softmax;
+use crate::creation::filled::{Arange, NumberArgument};
 use crate::creation::random::draws::{Multinomial as Draws, RandOf};
 use crate::creation::random::{RandLike, Randn, RandnLike};
 use crate::op::{LayerError, Result, exactly};
 use crate::support::arguments::{InputIndex, ParamOrInput};
+use crate::support::broadcast::TensorOrScalar;
 use ixion_tensor::DType;
 use std::ops::RangeInclusive;
 
@@ -25,6 +27,41 @@ crate::operator! {
         depth: ParamOrInput<Vec<i64>>,
         /// The value elsewhere and the value at the index, in this order.
         values: InputIndex,
+    }
+}
+
+crate::operator! {
+    /// `Range` (since 11): the numbers from a start in steps of `delta` up to but excluding a limit, in the start's element type.
+    pub struct Range for "Range" {
+        /// The limit, a number or an input with one element.
+        limit: TensorOrScalar,
+        /// The difference of adjacent numbers.
+        delta: TensorOrScalar,
+    }
+}
+
+impl Decompose for Range {
+    fn is_data_dependent(&self) -> bool {
+        true
+    }
+
+    fn names(&self) -> &'static [(&'static str, &'static str)] {
+        &[("end", "limit"), ("step", "delta")]
+    }
+
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
+        let mut inputs = vec![X];
+        let mut number = |operand: TensorOrScalar| match operand {
+            TensorOrScalar::Input(position) => {
+                inputs.push(Source::Input(position));
+                NumberArgument(Some(TensorOrScalar::Input(inputs.len() - 1)))
+            }
+            number => NumberArgument(Some(number)),
+        };
+        let (end, step) = (number(self.limit), number(self.delta));
+        let start = NumberArgument(Some(TensorOrScalar::Input(0)));
+        let layer = Arange { start, end, step, dtype: Some(decomposition.dtype(X)?) };
+        Ok(vec![decomposition.then(layer, &inputs)?])
     }
 }
 
@@ -191,5 +228,5 @@ impl Decompose for OneHot {
 }
 
 operators! {
-    entry => OneHot, RandomNormalLike, RandomUniformLike, RandomNormal, RandomUniform, Multinomial
+    entry => OneHot, Range, RandomNormalLike, RandomUniformLike, RandomNormal, RandomUniform, Multinomial
 }

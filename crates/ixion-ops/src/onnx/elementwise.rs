@@ -6,17 +6,18 @@ use super::fields::{ElementType, Flag, Optional};
 use super::lowering::Source;
 use super::steps::Determinant;
 use crate::activation::elementwise::{ELU, Sigmoid, Softsign as TorchSoftsign, Threshold};
+use crate::activation::gating::PRelu as TorchPRelu;
 use crate::arithmetic::bitwise::{LeftShift, RightShift};
 use crate::arithmetic::comparison::{Eq, Gt, IsInf as TorchIsInf, IsNan as TorchIsNan, Lt};
 use crate::creation::random::RandLike;
 use crate::indexing::selection::{Clamp, Where};
-use crate::op::Result;
+use crate::op::{Result, TensorMeta, Weight};
 use crate::support::arguments::{InputCount, InputIndex};
 use crate::support::broadcast::TensorOrScalar;
 use crate::support::choices::choices;
 use crate::support::int8::Lookup;
 use crate::support::shape_cache::ShapeCache;
-use ixion_tensor::Scalar;
+use ixion_tensor::{Dim, Scalar};
 use std::ops::RangeInclusive;
 
 /// The only input of most of these operators.
@@ -256,10 +257,33 @@ impl Decompose for ThresholdedRelu {
     }
 }
 
+impl PRelu {
+    /// The number of slopes, if there is one for all elements or one for each channel of a batch.
+    fn channels(x: &TensorMeta, slope: &TensorMeta) -> Option<i64> {
+        let count = slope.num_elements().fixed().filter(|count| *count >= 1)?;
+        // Slopes are aligned at the last axis.
+        let before = x.rank().checked_sub(slope.rank())?;
+        let axis = slope.dims().iter().position(|len| len.fixed() != Some(1));
+        let is_of_channels =
+            axis.is_none_or(|axis| before + axis == 1 && slope.dims().get(axis) == x.dims().get(1));
+        let rest_is_one = || slope.dims().iter().filter(|len| len.fixed() != Some(1)).count() <= 1;
+        (x.dtype().is_float() && is_of_channels && rest_is_one()).then_some(count)
+    }
+}
+
 impl Decompose for PRelu {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
+        let slope = Source::Input(self.slope.0);
+        if let Some(count) = Self::channels(decomposition.meta(X)?, decomposition.meta(slope)?) {
+            let slopes = match decomposition.rank(slope)? {
+                1 => slope,
+                _ => decomposition.reshape(vec![Dim::Fixed(count)], slope)?,
+            };
+            let layer = TorchPRelu { num_parameters: None, weight: Weight::Input(1) };
+            return Ok(vec![decomposition.then(layer, &[X, slopes])?]);
+        }
         let is_negative = decomposition.then(Lt { other: number(0.0) }, &[X])?;
-        let steep = decomposition.compute("mul(@0,@1)", &[X, Source::Input(self.slope.0)])?;
+        let steep = decomposition.compute("mul(@0,@1)", &[X, slope])?;
         let (input, other) = (TensorOrScalar::Input(1), TensorOrScalar::Input(2));
         Ok(vec![decomposition.then(Where { input, other }, &[is_negative, steep, X])?])
     }

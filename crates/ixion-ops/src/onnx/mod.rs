@@ -14,6 +14,11 @@
 //! name, if random numbers depend on the operator's name, or if the ranks of the inputs are unknown; and in the interpreter.
 
 mod activations;
+pub mod aligned;
+pub mod arithmetic;
+pub mod attention;
+pub mod cache;
+pub mod control;
 pub mod convolution;
 pub mod creation;
 mod decompose;
@@ -22,7 +27,9 @@ mod edges;
 pub mod elementwise;
 pub mod fields;
 pub mod indexing;
+pub mod last_axes;
 pub mod lowering;
+pub mod mel;
 pub mod normalization;
 pub mod order;
 pub mod pooling;
@@ -30,21 +37,25 @@ pub mod quantization;
 mod recurrence;
 pub mod recurrent;
 pub mod reductions;
+mod regions;
 mod resampling;
+pub mod reshaping;
 pub mod resize;
 pub mod shapes;
+pub mod softmax;
 #[cfg(feature = "fourier")]
 pub mod spectra;
 mod steps;
 mod suppression;
 pub mod transposed;
+pub mod trees;
 pub mod unique;
 pub mod vision;
 pub mod windows;
 
 operators! {
-    of convolution, creation, elementwise, indexing, normalization, order, pooling, quantization, recurrent, reductions,
-    resize, shapes, #[cfg(feature = "fourier")] spectra, transposed, unique, vision
+    of aligned, arithmetic, attention, cache, control, convolution, creation, elementwise, indexing, mel, last_axes, normalization, order, pooling, quantization, recurrent, reductions,
+    reshaping, resize, shapes, softmax, #[cfg(feature = "fourier")] spectra, transposed, trees, unique, vision
 }
 
 pub use decompose::lower;

@@ -21,7 +21,7 @@ crate::operator! {
 
 crate::operator! {
     /// `BatchNormalization` (since 15) in training mode: N×C×… normalised by the statistics of the batch. Further
-    /// outputs are the updated running statistics.
+    /// outputs are the updated running statistics. Otherwise normalised by these, which may have another type.
     pub struct BatchNormalization for "BatchNormalization" {
         /// Added to the variance.
         epsilon: f64 = 1e-5,
@@ -95,7 +95,9 @@ impl Decompose for BatchNormalization {
             false => [old_mean, old_variance],
         };
         let expression = format!("add(mul(div(sub(@0,@1),sqrt(add(@2,{:?}))),@3),@4)", self.epsilon);
-        let mut outputs = vec![decomposition.compute(&expression, &[X, mean, variance, scale, bias])?];
+        let normalised = decomposition.compute(&expression, &[X, mean, variance, scale, bias])?;
+        // Statistics may be wider than the input.
+        let mut outputs = vec![decomposition.cast(normalised, meta.dtype())?];
         let moved = format!("add(mul(@0,{:?}),mul(@1,{:?}))", self.momentum, 1.0 - self.momentum);
         for pair in [[old_mean, mean], [old_variance, variance]].iter().take(self.num_outputs() - 1) {
             let moved = decomposition.compute(&moved, pair)?;

@@ -5,6 +5,7 @@ use super::decompose::{Decompose, entry};
 use super::decomposition::Decomposition;
 use super::fields::Flag;
 use super::lowering::Source;
+use super::softmax::flattened;
 use super::steps::ReverseSequences;
 use crate::creation::filled::ZerosLike;
 use crate::indexing::scattering::Scatter;
@@ -72,6 +73,8 @@ crate::operator! {
     pub struct Hardmax for "Hardmax" {
         /// The axis; a negative one counts from the end.
         axis: i64 = -1,
+        /// Whether all axes from this one on count as one, as before version 13. PNNX never writes it.
+        flattened: Flag = Flag::of(0),
     }
 }
 
@@ -180,12 +183,20 @@ impl Decompose for Hardmax {
     }
 
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
+        if self.flattened.0 {
+            return Ok(vec![flattened(decomposition, self.axis, hardmax)?]);
+        }
         axis_of(self.axis, decomposition.meta(X)?)?;
-        let place = decomposition.then(Argmax { dim: Some(self.axis), keepdim: true }, &[X])?;
-        let zeros = decomposition.then(ZerosLike { dtype: None, memory_format: None }, &[X])?;
-        let (index, src) = (InputIndex(1), TensorOrScalar::Number(Scalar::Int(1)));
-        Ok(vec![decomposition.then(Scatter { dim: self.axis, index, src, reduce: None }, &[zeros, place])?])
+        Ok(vec![hardmax(decomposition, X, self.axis)?])
     }
+}
+
+/// 1 at the first largest element along an axis, 0 elsewhere.
+fn hardmax(decomposition: &mut Decomposition, x: Source, axis: i64) -> Result<Source> {
+    let place = decomposition.then(Argmax { dim: Some(axis), keepdim: true }, &[x])?;
+    let zeros = decomposition.then(ZerosLike { dtype: None, memory_format: None }, &[x])?;
+    let (index, src) = (InputIndex(1), TensorOrScalar::Number(Scalar::Int(1)));
+    decomposition.then(Scatter { dim: axis, index, src, reduce: None }, &[zeros, place])
 }
 
 impl Decompose for TopK {

@@ -1,18 +1,20 @@
 //! Pooling.
 
+use super::convolution::convolved;
 use super::decompose::{Decompose, entry};
 use super::decomposition::Decomposition;
 use super::edges::{Edge, Ends, Fit, UnpaddedIndices, pad_axes};
 use super::fields::{Flag, List, numbers};
 use super::lowering::Source;
-use super::windows::{NAMES, Windows, per_axis, torch_axes, windows};
-use crate::creation::filled::OnesLike;
+use super::windows::{AutoPad, NAMES, Windows, per_axis, torch_axes, windows};
+use crate::creation::filled::{Ones, OnesLike};
 use crate::op::{LayerError, Result, SpatialAxes};
 use crate::pooling::{self, Pooled};
-use crate::support::arguments::{InputIndex, OutputCount, RecordedType};
+use crate::reduction::along_axes::{Amax, Mean};
+use crate::support::arguments::{Accumulator, InputIndex, OutputCount, ParamOrInput, RecordedType};
 use crate::support::broadcast::integer_range;
 use crate::support::choices::PerAxis;
-use ixion_tensor::DType;
+use ixion_tensor::{DType, Dim};
 
 const X: Source = Source::Input(0);
 
@@ -55,20 +57,21 @@ windows! {
     }
 }
 
+crate::operator! {
+    /// `GlobalAveragePool` (since 1): the mean of all elements of each channel, N×C×….
+    pub struct GlobalAveragePool for "GlobalAveragePool" {}
+}
+
+crate::operator! {
+    /// `GlobalMaxPool` (since 1): the largest element of each channel, N×C×….
+    pub struct GlobalMaxPool for "GlobalMaxPool" {}
+}
+
 /// The number of axes of a window.
 fn axes_of(kernel: &[usize]) -> Result<SpatialAxes> {
     SpatialAxes::new(kernel.len()).ok_or_else(|| {
         LayerError::invalid("kernel_shape", format!("{kernel:?}"), "only 1 to 3 axes can be pooled")
     })
-}
-
-/// Rejects dilated windows.
-fn check_dense(windows: &Windows) -> Result<()> {
-    if windows.dilations.iter().all(|step| *step == 1) {
-        return Ok(());
-    }
-    let found = format!("{:?}", windows.dilations);
-    Err(LayerError::invalid("dilations", found, "this pooling supports only 1"))
 }
 
 /// Casts f16 and bf16 to f32, which can hold large sums of them.
@@ -86,6 +89,9 @@ fn windowed(
     x: Source,
     divisor_override: Option<i64>,
 ) -> Result<Source> {
+    if windows.dilations.iter().any(|step| *step != 1) {
+        return dilated(decomposition, windows, x, divisor_override);
+    }
     let pool = pooling::AvgPool {
         axes: axes_of(&windows.kernel)?,
         kernel_size: torch_axes(&windows.kernel),
@@ -98,11 +104,85 @@ fn windowed(
     decomposition.then(Pooled::from(pool), &[x])
 }
 
+/// As [`windowed`], for dilated windows, which PyTorch's means do not have: sums by a convolution with ones.
+fn dilated(
+    decomposition: &mut Decomposition,
+    windows: &Windows,
+    x: Source,
+    divisor_override: Option<i64>,
+) -> Result<Source> {
+    let (meta, axes) = (decomposition.meta(x)?.clone(), windows.kernel.len());
+    let &[ref n, ref c, ref lens @ ..] = meta.dims() else {
+        return Err(LayerError::shape("the input", "N×C×…", meta));
+    };
+    if lens.len() != axes {
+        return Err(LayerError::shape("the input", format!("{axes} axes after the channels"), meta));
+    }
+    let one = Dim::Fixed(1);
+    let planes: Vec<Dim> = [n.clone() * c.clone(), one].into_iter().chain(lens.iter().cloned()).collect();
+    let planes = decomposition.reshape(planes, x)?;
+    let size = [1, 1].iter().chain(&windows.kernel).map(usize::to_string).collect::<Vec<_>>().join(",");
+    let ones = decomposition.call::<Ones>(&[("size", &format!("({size})"))], &[], 1)?;
+    let ones = decomposition.cast(ones, meta.dtype())?;
+    let bare = Windows { auto_pad: AutoPad::Valid, pads: vec![(0, 0); axes], ..windows.clone() };
+    let sums = convolved(decomposition, &bare, 1, [planes, ones], None)?;
+    let outer = [n.clone(), c.clone()].into_iter();
+    let dims = outer.chain(decomposition.meta(sums)?.dims().iter().skip(2).cloned()).collect();
+    let sums = decomposition.reshape(dims, sums)?;
+    let taps = windows.kernel.iter().fold(1usize, |taps, len| taps.saturating_mul(*len));
+    match divisor_override.unwrap_or(i64::try_from(taps).unwrap_or(i64::MAX)) {
+        1 => Ok(sums),
+        divisor => decomposition.compute(&format!("div(@0,{divisor})"), &[sums]),
+    }
+}
+
 /// The size of a pooling's window.
 fn pool_kernel(found: Option<&[i64]>) -> Result<Vec<usize>> {
     match found {
         Some(found) => per_axis("kernel_shape", Some(found), &vec![1; found.len()]),
         None => Err(LayerError::invalid("kernel_shape", "None", "the window size is required")),
+    }
+}
+
+/// The number of axes after the channels.
+fn axes_after_channels(decomposition: &Decomposition) -> Result<usize> {
+    let rank = decomposition.rank(X)?;
+    rank.checked_sub(2).ok_or(LayerError::shape("the input", "N×C×…", decomposition.meta(X)?))
+}
+
+impl Decompose for GlobalAveragePool {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
+        let count = axes_after_channels(decomposition)?;
+        let output_size = ParamOrInput::Value(PerAxis::of(vec![1; count]));
+        Ok(vec![match (count, SpatialAxes::new(count)) {
+            (0, _) => X,
+            (_, Some(axes)) => {
+                let pool = pooling::AdaptiveAvgPool { axes, output_size };
+                decomposition.then(Pooled::from(pool), &[X])?
+            }
+            (_, None) => {
+                let dim = Some((2..count as i64 + 2).collect());
+                decomposition.then(Mean { dtype: Accumulator(None), dim, keepdim: true }, &[X])?
+            }
+        }])
+    }
+}
+
+impl Decompose for GlobalMaxPool {
+    fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
+        let count = axes_after_channels(decomposition)?;
+        let output_size = ParamOrInput::Value(PerAxis::of(vec![1; count]));
+        Ok(vec![match (count, SpatialAxes::new(count)) {
+            (0, _) => X,
+            (_, Some(axes)) => {
+                let pool = pooling::AdaptiveMaxPool { axes, output_size, return_indices: false };
+                decomposition.then(Pooled::from(pool), &[X])?
+            }
+            (_, None) => {
+                let dim = Some((2..count as i64 + 2).collect());
+                decomposition.then(Amax { dim, keepdim: true }, &[X])?
+            }
+        }])
     }
 }
 
@@ -116,7 +196,6 @@ impl Decompose for LpPool {
             return Err(LayerError::invalid("p", self.p, "it must be at least 1"));
         }
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
-        check_dense(&windows)?;
         let x = wide(decomposition, X)?;
         let x = windows.padded(decomposition, x, self.ceil_mode.0, 0.0)?;
         let powers = decomposition.compute(&format!("pow(abs(@0),{})", self.p), &[x])?;
@@ -134,7 +213,6 @@ impl Decompose for AveragePool {
 
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let windows = self.windows(&pool_kernel(self.kernel_shape.as_deref())?)?;
-        check_dense(&windows)?;
         let ceil_mode = self.ceil_mode.0;
         if self.count_include_pad.0 && !ceil_mode {
             let x = windows.padded(decomposition, X, false, 0.0)?;
@@ -250,4 +328,4 @@ impl Decompose for MaxUnpool {
     }
 }
 
-operators! { entry => LpPool, AveragePool, MaxPool, MaxUnpool; category Pooling }
+operators! { entry => LpPool, AveragePool, MaxPool, MaxUnpool, GlobalAveragePool, GlobalMaxPool; category Pooling }

@@ -215,13 +215,31 @@ impl Decompose for DynamicQuantizeLinear {
     }
 }
 
-/// Integers minus their zero point, as i32, which holds their products.
-fn centred(decomposition: &mut Decomposition, x: Source, zero: Option<Source>, axis: i64) -> Result<Source> {
-    let wide = decomposition.cast(x, DType::I32)?;
+/// Integers minus their zero point, in a type that holds the sums of their products.
+fn centred(
+    decomposition: &mut Decomposition,
+    x: Source,
+    zero: Option<Source>,
+    (axis, dtype): (i64, DType),
+) -> Result<Source> {
+    let wide = decomposition.cast(x, dtype)?;
     let Some(zero) = zero else { return Ok(wide) };
     let zero = along(decomposition, zero, x, axis, 0)?;
-    let zero = decomposition.cast(zero, DType::I32)?;
+    let zero = decomposition.cast(zero, dtype)?;
     decomposition.compute("sub(@0,@1)", &[wide, zero])
+}
+
+/// The type in which products of matrices of bytes are computed exactly: f32 if no sum can exceed its integers, else f64. Both are
+/// much faster than i32.
+fn exact_type(decomposition: &Decomposition, matrices: [Source; 2], has_zeros: [bool; 2]) -> Result<DType> {
+    let mut most = 1i64;
+    for (matrix, has_zero) in matrices.into_iter().zip(has_zeros) {
+        most *= if decomposition.dtype(matrix)? == DType::I8 && !has_zero { 128 } else { 255 };
+    }
+    let [a, _] = matrices;
+    let len = decomposition.meta(a)?.dims().last().and_then(Dim::fixed);
+    let fits = len.and_then(|len| len.checked_mul(most)).is_some_and(|sum| sum <= 1 << 24);
+    Ok(if fits { DType::F32 } else { DType::F64 })
 }
 
 fn product(decomposition: &mut Decomposition, a: Source, b: Source) -> Result<Source> {
@@ -231,8 +249,10 @@ fn product(decomposition: &mut Decomposition, a: Source, b: Source) -> Result<So
 
 impl Decompose for MatMulInteger {
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
-        let a = centred(decomposition, X, self.a_zero_point.source(), -2)?;
-        let b = centred(decomposition, Source::Input(self.b.0), self.b_zero_point.source(), -1)?;
+        let (b, zeros) = (Source::Input(self.b.0), [self.a_zero_point, self.b_zero_point]);
+        let dtype = exact_type(decomposition, [X, b], zeros.map(|zero| zero.0.is_some()))?;
+        let a = centred(decomposition, X, self.a_zero_point.source(), (-2, dtype))?;
+        let b = centred(decomposition, b, self.b_zero_point.source(), (-1, dtype))?;
         let product = product(decomposition, a, b)?;
         Ok(vec![decomposition.cast(product, DType::I32)?])
     }
@@ -244,8 +264,9 @@ impl Decompose for QLinearMatMul {
             [self.a_zero_point, self.b, self.b_zero_point, self.y_zero_point].map(|at| Source::Input(at.0));
         let [a_zero, b, b_zero, y_zero] = inputs;
         let scales = [self.a_scale, self.b_scale, self.y_scale].map(|at| Source::Input(at.0));
-        let a = centred(decomposition, X, Some(a_zero), -2)?;
-        let b = centred(decomposition, b, Some(b_zero), -1)?;
+        let dtype = exact_type(decomposition, [X, b], [true, true])?;
+        let a = centred(decomposition, X, Some(a_zero), (-2, dtype))?;
+        let b = centred(decomposition, b, Some(b_zero), (-1, dtype))?;
         let product = product(decomposition, a, b)?;
         let [a_scale, b_scale, y_scale] = scales;
         let a_scale = along(decomposition, a_scale, product, -2, 0)?;

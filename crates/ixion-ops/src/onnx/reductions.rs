@@ -7,6 +7,7 @@ use super::lowering::Source;
 use crate::op::Result;
 use crate::reduction::along_axes::{Amax, Amin, Axes, LogSumExp, Mean, Norm, Power, Product, Sum};
 use crate::support::arguments::{Accumulator, Wanted};
+use crate::support::broadcast::integer_range;
 use ixion_tensor::DType;
 
 /// The axes of a reduction.
@@ -24,21 +25,32 @@ impl Reduced {
 }
 
 impl Reduced {
-    /// Returns true if a float tensor has no elements along the reduced axes. Symbolic lengths are not 0.
+    /// Returns true if a tensor has no elements along the reduced axes. Symbolic lengths are not 0.
     fn is_empty(&self, decomposition: &mut Decomposition, x: Source) -> Result<bool> {
         let meta = decomposition.meta(x)?;
         let axes = Axes::new(self.dim.as_deref(), self.keepdim, meta.rank())?;
-        let is_empty = meta.dtype().is_float() && axes.check_not_empty(meta).is_err();
+        let is_empty = axes.check_not_empty(meta).is_err();
         if meta.dims().iter().any(|len| len.fixed().is_none()) {
             decomposition.depend_on_sizes();
         }
         Ok(is_empty)
     }
 
-    /// The result for no elements along the axes: `value` everywhere.
-    fn of_nothing(self, decomposition: &mut Decomposition, x: Source, value: &str) -> Result<Source> {
+    /// The result for no elements along the axes: the smallest value of the type everywhere, or the largest.
+    fn of_nothing(self, decomposition: &mut Decomposition, x: Source, extreme: usize) -> Result<Source> {
+        let values = extremes(decomposition.dtype(x)?);
+        let value = values.get(extreme).map_or("0", String::as_str);
         let zeros = self.sum(decomposition, x)?;
         decomposition.compute(&format!("add(@0,{value})"), &[zeros])
+    }
+}
+
+/// The smallest and the largest value of a type, as text of an expression.
+fn extremes(dtype: DType) -> [String; 2] {
+    match integer_range(dtype) {
+        Some((least, most)) => [least.to_string(), most.to_string()],
+        None if dtype == DType::Bool => ["False".to_owned(), "True".to_owned()],
+        None => ["-inf".to_owned(), "inf".to_owned()],
     }
 }
 
@@ -104,18 +116,18 @@ reductions! {
         decomposition.then(Product { dtype, dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;
 
-    /// `ReduceMax` (since 1): the largest element along axes; NaN if there is one, −∞ for empty float axes.
+    /// `ReduceMax` (since 1): the largest element along axes; NaN if there is one, the smallest of the type for empty axes.
     ReduceMax for "ReduceMax" by |decomposition, x, along| {
         if along.is_empty(decomposition, x)? {
-            return Ok(vec![along.of_nothing(decomposition, x, "-inf")?]);
+            return Ok(vec![along.of_nothing(decomposition, x, 0)?]);
         }
         decomposition.then(Amax { dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;
 
-    /// `ReduceMin` (since 1): the smallest element along axes; NaN if there is one, ∞ for empty float axes.
+    /// `ReduceMin` (since 1): the smallest element along axes; NaN if there is one, the largest of the type for empty axes.
     ReduceMin for "ReduceMin" by |decomposition, x, along| {
         if along.is_empty(decomposition, x)? {
-            return Ok(vec![along.of_nothing(decomposition, x, "inf")?]);
+            return Ok(vec![along.of_nothing(decomposition, x, 1)?]);
         }
         decomposition.then(Amin { dim: along.dim, keepdim: along.keepdim }, &[x])
     }; alone;

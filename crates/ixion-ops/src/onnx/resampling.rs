@@ -19,6 +19,8 @@ choices! {
         AlignedCorners = "align_corners",
         /// Elements are sampled at their starts: output position x maps to x / scale.
         Asymmetric = "asymmetric",
+        /// As `half_pixel`, but half an element further: up to version 12.
+        HalfFurther = "tf_half_pixel_for_nn",
         /// A region of the input, whose outermost elements coincide with those of the output.
         CropAndResize = "tf_crop_and_resize",
     }
@@ -35,6 +37,8 @@ choices! {
         Floor = "floor",
         /// To the higher index.
         Ceil = "ceil",
+        /// To the lower index, or to the higher one on an axis that becomes shorter: before version 11.
+        FloorOrCeil = "floor_or_ceil",
     }
 }
 
@@ -131,6 +135,7 @@ impl Resample {
             CoordinateMode::AlignedCorners if line.size == 1 => 0.0,
             CoordinateMode::AlignedCorners => x * (len - 1.0) / (size - 1.0),
             CoordinateMode::Asymmetric => x / line.scale,
+            CoordinateMode::HalfFurther => (x + 0.5) / line.scale,
             CoordinateMode::CropAndResize => {
                 let (start, end) = line.part;
                 match line.size {
@@ -152,7 +157,8 @@ impl Resample {
             let element = match rounding {
                 Rounding::PreferFloor => (place - 0.5).ceil(),
                 Rounding::PreferCeil => (place + 0.5).floor(),
-                Rounding::Floor => place.floor(),
+                Rounding::FloorOrCeil if line.scale < 1.0 => place.ceil(),
+                Rounding::Floor | Rounding::FloorOrCeil => place.floor(),
                 Rounding::Ceil => place.ceil(),
             };
             return vec![(inside(element), 1.0)];

@@ -200,7 +200,12 @@ impl Decompose for Slice {
         if turned.is_empty() {
             let sources: Vec<Source> = (0..inputs.len()).map(Source::Input).collect();
             let (dims, steps) = (Some(axes), Some(ParamOrInput::Value(steps)));
-            let slice = part(dims, self.starts.clone(), self.ends.clone(), steps);
+            // A slice with known bounds is a view.
+            let known = |list: &List| {
+                let numbers = numbers("starts", list, inputs).ok().flatten();
+                numbers.map(ParamOrInput::Value).or_else(|| list.clone())
+            };
+            let slice = part(dims, known(&self.starts), known(&self.ends), steps);
             // The slice reads only the bounds that are inputs.
             let (slice, sources) = with_bounds(slice, &sources);
             return Ok(vec![decomposition.then(slice, &sources)?]);
@@ -221,7 +226,7 @@ impl Decompose for Slice {
 }
 
 /// A slice along several axes.
-fn part(dims: Option<Vec<i64>>, starts: List, ends: List, steps: List) -> TorchSlice {
+pub(super) fn part(dims: Option<Vec<i64>>, starts: List, ends: List, steps: List) -> TorchSlice {
     TorchSlice {
         dim: None,
         start: None,

@@ -142,7 +142,11 @@ impl Decompose for Dft {
 
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {
         let (len, axis) = self.given(decomposition)?;
-        let (x, is_complex) = numbers(decomposition, X, self.parts)?;
+        let dtype = decomposition.dtype(X)?;
+        // In f32, frequencies that a signal does not have would get noise as large as its rounding.
+        let is_wide = dtype == DType::F32 && !self.inverse.0;
+        let wide = if is_wide { decomposition.cast(X, DType::F64)? } else { X };
+        let (x, is_complex) = numbers(decomposition, wide, self.parts)?;
         let (n, dim, norm) = (len.map(ParamOrInput::Value), i64::try_from(axis).ok(), None);
         let spectrum = match (self.inverse.0, self.onesided.0, is_complex) {
             (false, true, true) => {
@@ -154,10 +158,12 @@ impl Decompose for Dft {
             (true, false, _) => decomposition.then(Ifft { n, dim, norm }, &[x])?,
             (true, true, _) => {
                 let signal = decomposition.then(Irfft { n, dim, norm }, &[x])?;
-                return Ok(vec![decomposition.then(Unsqueeze { dim: vec![-1] }, &[signal])?]);
+                let signal = decomposition.then(Unsqueeze { dim: vec![-1] }, &[signal])?;
+                return Ok(vec![decomposition.cast(signal, dtype)?]);
             }
         };
-        Ok(vec![decomposition.then(ViewAsReal {}, &[spectrum])?])
+        let spectrum = decomposition.then(ViewAsReal {}, &[spectrum])?;
+        Ok(vec![decomposition.cast(spectrum, dtype)?])
     }
 }
 
@@ -167,7 +173,8 @@ impl Decompose for Stft {
     }
 
     fn num_inputs(&self) -> Option<RangeInclusive<usize>> {
-        Some(3..=4)
+        let least = 1 + self.frame_step.num_inputs();
+        Some(least + 1..=least + 2)
     }
 
     fn decompose(&self, decomposition: &mut Decomposition) -> Result<Vec<Source>> {

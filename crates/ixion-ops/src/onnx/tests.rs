@@ -24,9 +24,17 @@ fn invalid_windows() {
         operator(pool, &[("kernel_shape", "(3)"), ("auto_pad", "SAME_LOWER"), ("strides", "(2)")])
             .survives(1);
     }
-    refused("AveragePool", &[("kernel_shape", "(2,2)"), ("dilations", "(2,2)")], &[&x], "supports only 1");
     refused("Conv", &[("dilations", "(1099511627775,1)")], &[&x, &w], "too large");
     refused("ConvTranspose", &[("output_shape", "(4)")], &[&x, &waves(&[2, 3, 3, 3])], "expected a length");
+}
+
+#[test]
+fn windows_may_be_dilated() {
+    let x = tensor(&[1, 1, 4], &[1f32, 2.0, 3.0, 5.0]);
+    let params = [("kernel_shape", "(2)"), ("dilations", "(2)")];
+    assert_close(&operator("AveragePool", &params).run_one(&[&x]).unwrap(), &[1, 1, 2], &[2.0, 3.5]);
+    let norms = [10f64.sqrt(), 29f64.sqrt()];
+    assert_close(&operator("LpPool", &params).run_one(&[&x]).unwrap(), &[1, 1, 2], &norms);
 }
 
 #[test]
@@ -149,10 +157,15 @@ fn transforms_of_an_unspecified_axis() {
     operator("DFT", &[("axis", "0")]).survives(1);
 }
 
+/// Of the four elements around the middle, each has a quarter of the weight.
 #[test]
-fn max_pooling_of_samples_is_rejected() {
-    let inputs = [&waves(&[1, 1, 4, 4]), &waves(&[1, 4]), &tensor(&[1], &[0i64])];
-    refused("RoiAlign", &[("mode", "max")], &inputs, "only `avg`");
+fn the_largest_sample_of_a_region() {
+    let (x, boxes) = (tensor(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]), tensor(&[1, 4], &[0f32, 0.0, 1.0, 1.0]));
+    let params = [("mode", "max"), ("coordinate_transformation_mode", "output_half_pixel")];
+    let pooled = operator("RoiAlign", &params).run_one(&[&x, &boxes, &tensor(&[1], &[0i64])]).unwrap();
+    assert_close(&pooled, &[1, 1, 1, 1], &[1.0]);
+    let outside = [&x, &boxes, &tensor(&[1], &[1i64])];
+    refused("RoiAlign", &params, &outside, "a number below 1");
 }
 
 #[test]

@@ -4,14 +4,16 @@ use super::decompose::{Decompose, entry};
 use super::decomposition::Decomposition;
 use super::fields::{Flag, Optional};
 use super::lowering::Source;
+use super::regions::LargestSamples;
 use super::suppression::Nms;
 use crate::layout::concatenation::Cat;
 use crate::layout::reshaping::Unsqueeze;
-use crate::op::{LayerError, Result};
+use crate::op::Result;
 use crate::support::arguments::{InputIndex, ParamOrInput};
 use crate::support::choices::{PerAxis, choices};
 use crate::vision::grid::AffineGrid as TorchAffineGrid;
 use crate::vision::regions::RoIAlign as TorchRoiAlign;
+use ixion_kernels::naive::RegionAlign;
 
 const X: Source = Source::Input(0);
 
@@ -30,18 +32,18 @@ choices! {
     pub enum Pooled {
         /// The mean.
         Mean = "avg",
-        /// The largest, which is not supported.
+        /// The largest.
         Largest = "max",
     }
 }
 
 crate::operator! {
     /// `RoiAlign` (since 16): the regions of images N×C×H×W inside boxes K×4, resampled to one size; each element is
-    /// the mean of bilinear samples.
+    /// the mean of bilinear samples, or the largest.
     pub struct RoiAlign for "RoiAlign" {
         /// The mapping from box coordinates to pixels.
         coordinate_transformation_mode: Corners = Corners::HalfPixel,
-        /// The reduction of samples; only `avg` is supported.
+        /// The reduction of samples.
         mode: Pooled = Pooled::Mean,
         /// Height of the output.
         output_height: usize = 1,
@@ -55,12 +57,6 @@ crate::operator! {
         rois: InputIndex,
         /// The image index of each box.
         batch_indices: InputIndex,
-    }
-    validate |layer| {
-        match layer.mode {
-            Pooled::Mean => Ok(()),
-            Pooled::Largest => Err(LayerError::invalid("mode", "max", "only `avg` is supported")),
-        }
     }
 }
 
@@ -105,7 +101,18 @@ impl Decompose for RoiAlign {
             sampling_ratio: self.sampling_ratio,
             aligned: self.coordinate_transformation_mode == Corners::HalfPixel,
         };
-        Ok(vec![decomposition.then(layer, &[X, boxes])?])
+        Ok(vec![match self.mode {
+            Pooled::Mean => decomposition.then(layer, &[X, boxes])?,
+            Pooled::Largest => {
+                let how = RegionAlign {
+                    bins: [self.output_height, self.output_width],
+                    scale: self.spatial_scale,
+                    samples: usize::try_from(self.sampling_ratio).ok().filter(|samples| *samples > 0),
+                    aligned: layer.aligned,
+                };
+                decomposition.step(LargestSamples { means: layer, how }, &[X, boxes])?
+            }
+        }])
     }
 }
 

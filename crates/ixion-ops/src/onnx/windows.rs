@@ -68,6 +68,7 @@ pub(super) const NAMES: &[(&str, &str)] = &[
 ];
 
 /// A window along all axes that it slides over.
+#[derive(Clone)]
 pub(super) struct Windows {
     pub(super) auto_pad: AutoPad,
     /// Its size.
@@ -156,15 +157,17 @@ pub(super) fn torch_axes(numbers: &[usize]) -> PerAxis {
 }
 
 /// The kernel size of weights whose first two axes are channels.
+///
+/// # Errors
+/// [`LayerError::Shape`] if the weights have another number of axes, [`LayerError::Unsupported`] if their lengths are not known.
 pub(super) fn kernel_of(decomposition: &Decomposition, weight: Source) -> Result<Vec<usize>> {
     let meta = decomposition.meta(weight)?;
-    let lens = meta.dims().iter().skip(2).map(|dim| dim.fixed().and_then(|len| usize::try_from(len).ok()));
-    match lens.collect::<Option<Vec<usize>>>().filter(|lens| (1..=3).contains(&lens.len())) {
-        Some(lens) => Ok(lens),
-        None => {
-            Err(LayerError::shape("the weights", "3 to 5 axes, with known lengths after the channels", meta))
-        }
+    if !(3..=5).contains(&meta.rank()) {
+        return Err(LayerError::shape("the weights", "3 to 5 axes", meta));
     }
+    let lens = meta.dims().iter().skip(2).map(|dim| dim.fixed().and_then(|len| usize::try_from(len).ok()));
+    let unknown = || LayerError::Unsupported(format!("the size of the weights must be known, got {meta}"));
+    lens.collect::<Option<Vec<usize>>>().ok_or_else(unknown)
 }
 
 impl Windows {

@@ -36,9 +36,14 @@ impl TensorMeta {
     }
 
     /// The metadata of an existing tensor. Values are recorded for i64 scalars and vectors of at most
-    /// [`TensorMeta::MAX_VALUES`] elements, from which shapes are computed.
+    /// [`TensorMeta::MAX_VALUES`] elements, from which shapes are computed, and for a single bool, which may decide between them.
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let meta = Self::new(tensor.dtype(), tensor.shape().iter().copied());
+        if tensor.dtype() == DType::Bool && tensor.num_elements() == 1 {
+            let values = tensor.to_vec::<bool>().ok();
+            let number = |value: bool| Dim::Fixed(i64::from(value));
+            return Self { values: values.map(|values| values.into_iter().map(number).collect()), ..meta };
+        }
         if tensor.dtype() != DType::I64
             || tensor.shape().rank() > 1
             || tensor.num_elements() > Self::MAX_VALUES

@@ -1,7 +1,7 @@
 //! The bytes of an attribute, or the reason why they are not available.
 
 use super::WeightError;
-use crate::archive::{Archive, ArchiveError, Entry};
+use crate::archive::{Archive, ArchiveError, ArchiveFile, Entry, for_each_piece};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub(super) enum Data {
     Owned(Vec<u8>),
     /// In an archive, with the right size.
     Stored { origin: Origin, archive: Arc<Archive>, entry: Entry },
+    /// In a file of another format: an entry without a checksum.
+    InFile { file: Arc<ArchiveFile>, entry: Entry },
     /// The bytes of several attributes, one after the other. All are available, and none of them is joined itself: a chain of
     /// thousands would overflow the stack.
     Joined(Vec<Part>),
@@ -135,6 +137,11 @@ impl Data {
             Self::Stored { origin, archive, entry } => {
                 archive.read(entry).map(Cow::Owned).map_err(|source| origin.read_error(source))
             }
+            Self::InFile { file, entry } => {
+                let bytes =
+                    file.read(entry.offset(), entry.size(), format_args!("tensor `{}`", entry.name()));
+                bytes.map(Cow::Owned).map_err(|source| WeightError::in_file(entry, source))
+            }
             Self::Joined(parts) => {
                 let mut bytes = vec![0; parts.iter().map(|part| part.len).sum()];
                 self.read_at(0, &mut bytes)?;
@@ -151,6 +158,10 @@ impl Data {
             Self::Stored { origin, archive, entry } => {
                 let read = archive.read_at(entry, start as u64, buffer);
                 read.map_err(|source| origin.read_error(source))?;
+            }
+            Self::InFile { file, entry } => {
+                let read = file.read_into(buffer, entry.offset().saturating_add(start as u64));
+                read.map_err(|source| WeightError::in_file(entry, source))?;
             }
             Self::Joined(parts) => {
                 let (mut skipped, mut rest) = (start, buffer);
@@ -176,6 +187,9 @@ impl Data {
             Self::Owned(bytes) => Ok(take(bytes)?),
             Self::Stored { origin, archive, entry } => {
                 archive.for_each_piece(entry, take).map_err(|source| origin.read_error(source))
+            }
+            Self::InFile { file, entry } => {
+                for_each_piece(file, entry, take).map_err(|source| WeightError::in_file(entry, source))
             }
             Self::Joined(parts) => {
                 for part in parts {

@@ -1,6 +1,6 @@
 //! Errors in an attribute's bytes.
 
-use crate::ArchiveError;
+use crate::{ArchiveError, Entry};
 use ixion_tensor::DType;
 use std::path::PathBuf;
 
@@ -71,6 +71,14 @@ pub enum WeightError {
         wanted: u32,
         /// The number of entries.
         found: u32,
+    },
+    /// The bytes of a tensor in a file of another format cannot be read.
+    #[error("tensor `{tensor}`: {source}")]
+    ReadTensor {
+        /// The tensor's name.
+        tensor: String,
+        /// The error of the file.
+        source: Box<ArchiveError>,
     },
     /// The checksum of the bytes differs from the one in the archive.
     #[error(
@@ -143,4 +151,10 @@ pub enum WeightError {
         /// Element type and shape of the second.
         right: (DType, Vec<usize>),
     },
+}
+
+impl WeightError {
+    pub(super) fn in_file(entry: &Entry, source: ArchiveError) -> Self {
+        Self::ReadTensor { tensor: entry.name().to_owned(), source: Box::new(source) }
+    }
 }

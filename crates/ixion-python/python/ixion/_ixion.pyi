@@ -230,12 +230,13 @@ def load(
     verify: bool = False,
     bin: _Path | None = None,
     random_weights: int | None = None,
+    constants: Mapping[str, Any] | None = None,
     donate: Mapping[str, str] | None = None,
     card: str | None = None,
     shapes: Mapping[str, _Shape] | None = None,
     **ranges: _Shape,
 ) -> Model:
-    """Load a model, a ``.param`` file with its archive, or a plan that ``Plan.save`` wrote."""
+    """Load a model, a ``.param`` file with its archive, an ONNX file, or a plan that ``Plan.save`` wrote."""
 
 def build(
     path: _Path,
@@ -257,6 +258,7 @@ def build(
     limits: _Limits = None,
     bin: _Path | None = None,
     random_weights: int | None = None,
+    constants: Mapping[str, Any] | None = None,
     donate: Mapping[str, str] | None = None,
     card: str | None = None,
     shapes: Mapping[str, _Shape] | None = None,

@@ -101,6 +101,8 @@ fn apply(function: Function, a: Dim, b: Dim) -> Option<Dim> {
         F::Min | F::Minimum => a.min(b),
         F::FloorDivide if b != 0i64 => a.floor_div(b),
         F::Remainder if b != 0i64 => a.clone() - a.floor_div(b.clone()) * b,
+        // Of natural numbers, both remainders are the same.
+        F::Fmod if b != 0i64 && a.is_natural() && b.is_natural() => a.clone() - a.floor_div(b.clone()) * b,
         F::Abs if a.is_natural() => a,
         // These return integers unchanged.
         F::Int | F::Ceil | F::Floor | F::Round | F::Trunc | F::Cast(DType::I64 | DType::F64) => a,

@@ -1,0 +1,6 @@
+//! Tests of branches, loops, sequences, functions, and of models that are wrong.
+
+mod control;
+mod functions;
+mod hostile;
+mod sequences;
