@@ -1,8 +1,8 @@
 //! Functions that a model defines.
 
 use crate::lower::testing::{
-    call, function, graph, integer, lines_of, model, node, of_graph, of_int, of_tensor, read, reference,
-    refusal_of,
+    FLOAT, call, function, graph, integer, lines_of, model, node, of_graph, of_int, of_tensor, read,
+    reference, refusal_of, tensor,
 };
 use crate::schema::{FunctionProto, GraphProto};
 use crate::{Limits, Options};
@@ -26,6 +26,20 @@ fn a_function_does_not_see_the_values_around_its_call() {
     let inner = function("f", &["a"], vec![node("Add", &["a", "x"], &["b"], vec![])], &["b"]);
     let error = refusal_of(&model(graph(&["x"], vec![call("f", &["x"], &["y"])], &["y"]), vec![inner]));
     assert!(error.contains("no value `x`"), "{error}");
+}
+
+/// An input that the call leaves out is also left out by the nodes that it is passed to.
+#[test]
+fn inputs_that_a_call_leaves_out() {
+    let clip = function(
+        "f",
+        &["a", "low", "high"],
+        vec![node("Clip", &["a", "low", "high"], &["b"], vec![])],
+        &["b"],
+    );
+    let mut graph = graph(&["x"], vec![call("f", &["x", "", "most"], &["y"])], &["y"]);
+    graph.initializer = vec![tensor("most", FLOAT, &[], &2f32.to_le_bytes())];
+    check(graph, vec![clip], &["torch.clamp x -> y max=2.0 min=None"]);
 }
 
 #[test]

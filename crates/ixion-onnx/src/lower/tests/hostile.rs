@@ -1,8 +1,8 @@
 //! Models that are damaged, wrong, or need too much.
 
 use crate::lower::testing::{
-    FLOAT, INT64, boolean, call, function, graph, integer, lines, model, node, of_graph, read, reference,
-    refusal, refusal_of, tensor, value,
+    FLOAT, INT64, boolean, call, function, graph, integer, lines, model, node, of_graph, of_int, read,
+    reference, refusal, refusal_of, tensor, value,
 };
 use crate::schema::{
     ElementsType, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, Place, SparseTensorProto,
@@ -302,4 +302,23 @@ fn names_that_meet() {
         named("a", "Relu", "c_d", "y"),
     ];
     assert_eq!(lines(graph(&["x"], nodes, &["y"])).len(), 5);
+}
+
+/// Work that grows faster than the file: a test that does not end in seconds has failed.
+#[test]
+fn constants_that_are_joined_and_stretched_without_end() {
+    let options = Options { limits: Limits { max_total_bytes: 1 << 22, ..tight() }, ..Options::default() };
+    let mut many = graph(&["x"], vec![node("Unsqueeze", &["c", "axes"], &["y"], vec![])], &["y"]);
+    let axes: Vec<u8> = (0..100_000i64).flat_map(i64::to_le_bytes).collect();
+    many.initializer = vec![integer("c", 1), tensor("axes", INT64, &[100_000], &axes)];
+    // Any answer is right, as long as it is quick.
+    _ = read(&model(many, Vec::new()), &options);
+    for op_type in ["Concat", "Max"] {
+        let inputs = vec!["c"; 20_000];
+        let attributes = if op_type == "Concat" { vec![of_int("axis", 0)] } else { Vec::new() };
+        let mut joined = graph(&["x"], vec![node(op_type, &inputs, &["y"], attributes)], &["y"]);
+        let numbers: Vec<u8> = (0..4096i64).flat_map(i64::to_le_bytes).collect();
+        joined.initializer = vec![tensor("c", INT64, &[4096], &numbers)];
+        _ = read(&model(joined, Vec::new()), &options);
+    }
 }
