@@ -362,6 +362,7 @@ pub(crate) fn is_misfit(error: &GraphError) -> bool {
     matches!(
         error,
         GraphError::InputDType { .. }
+            | GraphError::InputLengths { .. }
             | GraphError::InputShape { .. }
             | GraphError::MissingInputs { .. }
             | GraphError::TooManyInputs { .. }

@@ -234,8 +234,18 @@ pub enum GraphError {
         /// The type of the given tensor.
         found: DType,
     },
-    /// An input with the wrong number of axes or, of an ONNX file, with other lengths than the file fixes.
-    #[error("input `{name}`: wrong shape: expected {wanted}, got {found}")]
+    /// An input with other lengths than an ONNX file fixes.
+    #[error("input `{name}`: wrong lengths of its axes: expected {wanted}, got {found}")]
+    InputLengths {
+        /// The input.
+        name: String,
+        /// The shape in the file.
+        wanted: String,
+        /// The shape of the given tensor.
+        found: Box<Shape>,
+    },
+    /// An input with the wrong number of axes.
+    #[error("input `{name}`: wrong number of axes: expected {wanted}, got {found}")]
     InputShape {
         /// The input.
         name: String,

@@ -108,8 +108,11 @@ impl RuntimeGraph {
             return Err(GraphError::InputDType { name, wanted, found: dtype });
         }
         match &operand.shape {
-            Some(wanted) if wanted.len() != shape.rank() || self.breaks_declared(wanted, shape) => {
+            Some(wanted) if wanted.len() != shape.rank() => {
                 Err(GraphError::InputShape { name, wanted: display_dims(wanted), found: Box::new(*shape) })
+            }
+            Some(wanted) if self.breaks_declared(wanted, shape) => {
+                Err(GraphError::InputLengths { name, wanted: display_dims(wanted), found: Box::new(*shape) })
             }
             _ => Ok(()),
         }

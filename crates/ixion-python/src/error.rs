@@ -283,6 +283,7 @@ fn of_graph(error: &GraphError) -> Kind {
         | GraphError::MissingInputs { .. }
         | GraphError::TooManyInputs { .. }
         | GraphError::InputDType { .. }
+        | GraphError::InputLengths { .. }
         | GraphError::InputShape { .. } => Kind::Input,
         _ => Kind::Model,
     }
