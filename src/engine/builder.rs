@@ -207,14 +207,14 @@ impl Builder {
         Self { card: Some(text.into()), ..self }
     }
 
-    /// Returns the model's fingerprint and its graph after the passes, which is not built yet.
+    /// Returns the model's fingerprint and its graph after the passes of an int8 plan, which is not built yet.
     ///
     /// # Errors
     /// Returns an error if the model cannot be read or a pass fails.
     pub(super) fn into_improved(mut self) -> Result<(Fingerprint, RuntimeGraph), EngineError> {
         let file = self.read()?;
         let model = Fingerprint::of(&file).map_err(|error| GraphError::from(PnnxError::from(error)))?;
-        Ok((model, self.improve(file)?.0))
+        Ok((model, self.improve(file, true)?.0))
     }
 
     /// Reads the graph of the file.
@@ -249,18 +249,18 @@ impl Builder {
         Ok(())
     }
 
-    /// Runs the passes.
-    fn improve(&self, mut file: pnnx::Graph) -> Result<(RuntimeGraph, Statistics), EngineError> {
+    /// Runs the passes, of which some depend on whether layers may be int8.
+    fn improve(
+        &self,
+        mut file: pnnx::Graph,
+        allows_int8: bool,
+    ) -> Result<(RuntimeGraph, Statistics), EngineError> {
         let (limits, registry) = (self.limits.clone(), self.registry.clone());
         let known = PassContext::default().with_limits(limits.clone()).with_registry(registry.clone());
         let fixed = fixed_inputs(&file, &self.shapes);
         let known = fixed.fold(known, |known, (name, meta)| known.with_input(name, meta));
-        let mut passes = self.passes.clone();
-        if self.settings.precisions.contains(&Precision::Int8) {
-            // Linear layers can be int8, the module cannot. Passes without this one have nothing to disable.
-            _ = passes.set_enabled("fuse_multihead_attention", false);
-        }
-        let statistics = passes.run(&mut file, known)?;
+        let known = known.with_int8(allows_int8);
+        let statistics = self.passes.run(&mut file, known)?;
         let graph = RuntimeGraph::from_pnnx(file).with_registry(registry).with_limits(limits);
         Ok((graph.with_path(self.source.path()), statistics))
     }
@@ -288,7 +288,8 @@ impl Builder {
         let unknown_names = self.settings.unknown_names(&file).filter(|_| !has_shapes);
         self.try_plugins(&file, path.as_deref())?;
         let warnings = self.contradictions(&file, path.as_deref(), is_random);
-        let (graph, statistics) = self.improve(file)?;
+        let allows_int8 = self.settings.precisions.contains(&Precision::Int8);
+        let (graph, statistics) = self.improve(file, allows_int8)?;
         let card = self.card.or_else(|| adjacent_card(path.as_deref()?, &self.limits));
         let parts = Parts {
             graph,

@@ -22,6 +22,7 @@ pub struct PassContext {
     inputs: BTreeMap<String, TensorMeta>,
     registry: Registry,
     limits: Limits,
+    allows_int8: bool,
     facts: OnceCell<Facts>,
 }
 
@@ -68,6 +69,17 @@ impl PassContext {
     #[must_use]
     pub fn with_registry(self, registry: Registry) -> Self {
         Self { registry, ..self }
+    }
+
+    /// Allows int8, which some layers have and the modules that they are part of lack.
+    #[must_use]
+    pub fn with_int8(self, allows_int8: bool) -> Self {
+        Self { allows_int8, ..self }
+    }
+
+    /// Returns true if layers may be computed in int8.
+    pub fn allows_int8(&self) -> bool {
+        self.allows_int8
     }
 
     /// Sets the element type and dimensions of the input `name`. The dimensions of all other inputs are symbols, even if the

@@ -56,7 +56,7 @@ impl Files {
             tensor: tensor.to_owned(),
             problem,
         })?;
-        // One file has many spellings, and only so many files can be open.
+        // A path can be spelled in many ways, and the number of open files is limited.
         if let Some(file) = self.external.borrow().get(&path) {
             return Ok(Arc::clone(file));
         }

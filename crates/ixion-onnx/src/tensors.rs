@@ -61,7 +61,7 @@ impl ElementType {
         }
     }
 
-    /// The number of bytes of so many stored elements.
+    /// The number of bytes in which `elements` elements are stored.
     fn stored_len(self, elements: usize) -> usize {
         match self {
             Self::Plain(dtype) => elements.saturating_mul(dtype.size()),
@@ -88,18 +88,7 @@ pub(crate) fn attribute(tensor: &TensorProto, files: &Files) -> Result<Attribute
     let problem =
         |problem: String| OnnxError::Tensor { file: files.name(), tensor: name.to_owned(), problem };
     let kind = ElementType::of(tensor.data_type.unwrap_or_default()).map_err(problem)?;
-    let shape: Option<Vec<usize>> = tensor.dims.iter().map(|len| usize::try_from(*len).ok()).collect();
-    let shape = shape.ok_or_else(|| problem(format!("its shape {:?} has a negative length", tensor.dims)))?;
-    let elements = element_count(kind.dtype(), &shape);
-    let elements = elements.ok_or_else(|| problem(format!("the size of its shape {shape:?} overflows")))?;
-    let limits = files.limits();
-    let check = || {
-        limits.check_rank("a tensor", shape.len())?;
-        limits.check_tensor(&format!("the tensor `{name}`"), (elements * kind.dtype().size()) as u64)
-    };
-    check().map_err(|source| OnnxError::Limit { file: files.name(), source })?;
-    files.count((elements * kind.dtype().size()) as u64)?;
-
+    let (shape, elements) = sized(name, kind.dtype(), &tensor.dims, files)?;
     let wanted = kind.stored_len(elements) as u64;
     let place = place_of(tensor, files).map_err(|error| error.at(files, name))?;
     let Some((file, offset, found)) = place else {
@@ -117,6 +106,22 @@ pub(crate) fn attribute(tensor: &TensorProto, files: &Files) -> Result<Attribute
             Ok(Attribute::new(kind.dtype(), shape, kind.unpacked(bytes, elements))?)
         }
     }
+}
+
+/// The shape and the number of elements of a tensor, which counts as one more of the model's.
+fn sized(name: &str, dtype: DType, dims: &[i64], files: &Files) -> Result<(Vec<usize>, usize), OnnxError> {
+    let problem =
+        |problem: String| OnnxError::Tensor { file: files.name(), tensor: name.to_owned(), problem };
+    let shape: Option<Vec<usize>> = dims.iter().map(|len| usize::try_from(*len).ok()).collect();
+    let shape = shape.ok_or_else(|| problem(format!("its shape {dims:?} has a negative length")))?;
+    let elements = element_count(dtype, &shape);
+    let elements = elements.ok_or_else(|| problem(format!("the size of its shape {shape:?} overflows")))?;
+    let (limits, bytes) = (files.limits(), (elements * dtype.size()) as u64);
+    let check = limits.check_rank("a tensor", shape.len());
+    let check = check.and_then(|()| limits.check_tensor(&format!("the tensor `{name}`"), bytes));
+    check.map_err(|source| OnnxError::Limit { file: files.name(), source })?;
+    files.count(bytes)?;
+    Ok((shape, elements))
 }
 
 /// An error about the place of a tensor's data.
@@ -246,16 +251,9 @@ pub(crate) fn dense(tensor: &SparseTensorProto, files: &Files) -> Result<Attribu
     let indices = attribute(&tensor.indices.clone().unwrap_or_default(), files)?;
     let indices = Constant::new(&name, indices);
     let places = indices.i64s()?.ok_or_else(|| problem("the indices of its elements are not integers"))?;
-    let shape: Option<Vec<usize>> = tensor.dims.iter().map(|len| usize::try_from(*len).ok()).collect();
-    let shape = shape.ok_or_else(|| problem("its shape has a negative length"))?;
+    let (shape, elements) = sized(&name, values.dtype(), &tensor.dims, files)?;
     let size = values.dtype().size();
-    let bytes = element_count(values.dtype(), &shape).map(|count| count * size);
-    let bytes = bytes.ok_or_else(|| problem("the size of its shape overflows"))?;
-    let limits = files.limits();
-    let limit = limits.check_rank("a tensor", shape.len());
-    let limit = limit.and_then(|()| limits.check_tensor(&format!("the tensor `{name}`"), bytes as u64));
-    limit.map_err(|source| OnnxError::Limit { file: files.name(), source })?;
-    files.count(bytes as u64)?;
+    let bytes = elements * size;
     // Each element has one index into the flattened tensor, or one for each axis.
     let width = if indices.shape().len() > 1 { shape.len() } else { 1 };
     if places.len() != values.elem_count().saturating_mul(width) || (width == 0 && values.elem_count() > 0) {

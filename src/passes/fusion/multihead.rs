@@ -33,6 +33,10 @@ const MOST_VIEWS: usize = 16;
 
 fn visit(graph: &mut Graph, context: &PassContext, id: OperatorId) -> Result<Verdict, GraphError> {
     let Some(found) = Found::of(graph, context.facts(graph), id) else { return Ok(Verdict::Other) };
+    if context.allows_int8() {
+        let reason = "its linear layers can be int8, `nn.MultiheadAttention` cannot";
+        return Ok(Verdict::Refused(reason.to_owned()));
+    }
     match found.rows {
         None => found.module.replace(graph, &[found.last])?,
         Some(rows) => {
@@ -346,8 +350,11 @@ fn swap(found: &Match<'_>, new: &mut Replacement) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{fires, refuses};
+    use super::super::testing::{fires, model as with_weights, refuses};
     use super::*;
+    use crate::op::TensorMeta;
+    use crate::passes::testing::run_in;
+    use crate::tensor::DType;
 
     /// Attention of two heads between the linear layers `before` and `behind`, N×L×E and E = 8.
     fn model(before: &str, behind: &str) -> String {
@@ -385,6 +392,15 @@ mod tests {
             assert!(line.starts_with("nn.MultiheadAttention(x)->y"), "{left:?}");
             assert!(line.contains("batch_first=True") && line.contains("num_heads=2"), "{left:?}");
         }
+    }
+
+    #[test]
+    fn linear_layers_that_may_be_int8_stay() {
+        let mut graph = with_weights(&model(MERGED, BEHIND));
+        let shape = TensorMeta::new(DType::F32, [2, 5, 8]);
+        let context = PassContext::default().with_input("in", shape).with_int8(true);
+        let outcome = run_in(&FUSE_MULTIHEAD_ATTENTION, &mut graph, context);
+        assert_eq!((outcome.fired, outcome.refused.len()), (0, 1), "{:?}", outcome.refused);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::names::writable;
 use super::{Call, Lowering, Params, Value};
 use crate::OnnxError;
-use ixion_pnnx::{Attribute, OperandId, Parameter};
+use ixion_pnnx::{Attribute, OperandId, OperatorId, Parameter};
 use std::collections::BTreeMap;
 
 /// An operator that is about to be added.
@@ -33,7 +33,7 @@ impl Call<'_> {
     }
 }
 
-impl Emit<'_> {
+impl<'e> Emit<'e> {
     /// The next input, without a name.
     pub(crate) fn input(mut self, operand: OperandId) -> Self {
         self.inputs.push((None, operand));
@@ -79,16 +79,25 @@ impl Emit<'_> {
     /// # Errors
     /// [`OnnxError::Graph`] if a parameter cannot be written.
     pub(crate) fn one(self) -> Result<OperandId, OnnxError> {
-        let problem =
-            OnnxError::Model { file: String::new(), problem: "an operator has no output".to_owned() };
-        self.many(1)?.first().copied().ok_or(problem)
+        let (lowering, operator, name) = self.added()?;
+        lowering.output(operator, &name)
     }
 
-    /// Adds the operator with so many outputs.
+    /// Adds the operator with `outputs` outputs.
     ///
     /// # Errors
     /// As [`Emit::one`].
     pub(crate) fn many(self, outputs: usize) -> Result<Vec<OperandId>, OnnxError> {
+        let (lowering, operator, name) = self.added()?;
+        let output = |position| {
+            let name = if position == 0 { name.clone() } else { lowering.names.free(&name) };
+            lowering.output(operator, &name)
+        };
+        (0..outputs).map(output).collect()
+    }
+
+    /// Adds the operator without outputs; returns its name, too.
+    fn added(self) -> Result<(&'e mut Lowering, OperatorId, String), OnnxError> {
         let Self { lowering, op_type, name, inputs, params, attributes } = self;
         let inputs = lowering.told_apart(&name, inputs)?;
         let name = lowering.names.free(&name);
@@ -102,14 +111,7 @@ impl Emit<'_> {
         for (key, value) in attributes {
             lowering.graph.set_attribute(operator, key, value)?;
         }
-        (0..outputs)
-            .map(|position| {
-                let output = if position == 0 { name.clone() } else { lowering.names.free(&name) };
-                let operand = lowering.graph.new_operand(&output)?;
-                lowering.graph.connect_output(operator, operand)?;
-                Ok(operand)
-            })
-            .collect()
+        Ok((lowering, operator, name))
     }
 }
 
@@ -117,6 +119,13 @@ impl Emit<'_> {
 type Inputs = Vec<(Option<&'static str>, OperandId)>;
 
 impl Lowering {
+    /// A new output of an operator.
+    fn output(&mut self, operator: OperatorId, name: &str) -> Result<OperandId, OnnxError> {
+        let operand = self.graph.new_operand(name)?;
+        self.graph.connect_output(operator, operand)?;
+        Ok(operand)
+    }
+
     /// The inputs, with a copy of each named one that is also an input without a name: a `.param` text could not say which of the
     /// two has the name.
     fn told_apart(&mut self, name: &str, mut inputs: Inputs) -> Result<Inputs, OnnxError> {
@@ -128,10 +137,8 @@ impl Lowering {
             }
             let copy = self.names.free(name);
             let operator = self.graph.new_operator("torch.clone", &copy)?;
-            let output = self.graph.new_operand(&copy)?;
             self.graph.connect_input(operator, *operand, Some("input"))?;
-            self.graph.connect_output(operator, output)?;
-            *operand = output;
+            *operand = self.output(operator, &copy)?;
         }
         Ok(inputs)
     }

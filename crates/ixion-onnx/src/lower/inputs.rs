@@ -86,10 +86,7 @@ impl Lowering {
     /// The element type and shape that a model declares for an input.
     fn declared_type(&self, input: &ValueInfoProto) -> Result<(DType, Option<Vec<Dim>>), OnnxError> {
         let name = input.name.as_deref().unwrap_or_default();
-        let problem = |problem: String| OnnxError::Model {
-            file: self.files.name(),
-            problem: format!("input `{name}`: {problem}"),
-        };
+        let problem = |problem: String| self.input_problem(name, &problem);
         let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
         let tensor = match kind {
             Some(ValueType::Tensor(tensor)) => tensor,

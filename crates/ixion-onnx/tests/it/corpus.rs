@@ -1,4 +1,4 @@
-//! The files that fuzzing starts from, and changes of them. `IXION_FUZZ=10000` makes so many changes of each file.
+//! The seed files of the fuzz target, and mutants of them: `IXION_FUZZ` is the number of mutants of each file.
 
 use ixion_onnx::from_bytes;
 use ixion_pnnx::Graph;

@@ -4,10 +4,11 @@ use super::decompose::{Decompose, entry};
 use super::decomposition::Decomposition;
 use super::lowering::Source;
 use crate::indexing::selection::Where;
-use crate::op::{CpuLayer, ForwardContext, Io, Layer, LayerError, Result, TensorMeta, exactly};
+use crate::op::{Layer, LayerError, Result, TensorMeta, exactly};
 use crate::support::arguments::{InputCount, OutputCount};
 use crate::support::broadcast::{Converted, TensorOrScalar};
-use ixion_tensor::{DType, Dim, Tensor, TensorView};
+use crate::support::dynamic::dynamic_layers;
+use ixion_tensor::{DType, Dim, Limits, Tensor, TensorView};
 use std::ops::RangeInclusive;
 
 const CONDITION: Source = Source::Input(0);
@@ -117,24 +118,18 @@ impl Layer for Choose {
     }
 }
 
-impl CpuLayer for Choose {
-    fn forward(&mut self, _: &mut Io<'_, '_>) -> Result<()> {
-        Err(LayerError::Unsupported("the output size is known only after the layer has run".to_owned()))
-    }
-
-    fn forward_dynamic(
-        &mut self,
-        inputs: &[TensorView<'_>],
-        context: &mut ForwardContext<'_>,
-    ) -> Result<Vec<Tensor>> {
+impl Choose {
+    fn compute(&self, inputs: &[TensorView<'_>], limits: &Limits) -> Result<Vec<Tensor>> {
         let condition = Converted::of(&inputs[0], DType::Bool)?;
         let is_first = condition.view().to_tensor()?.to_vec::<bool>()?.first().copied().unwrap_or_default();
         let chosen = if is_first { &inputs[1] } else { &inputs[2] };
         let bytes = chosen.num_elements().saturating_mul(chosen.dtype().size());
-        context.limits().check_tensor("the chosen value", bytes as u64)?;
+        limits.check_tensor("the chosen value", bytes as u64)?;
         Ok(vec![chosen.to_tensor()?])
     }
 }
+
+dynamic_layers!(Choose);
 
 operators! { entry => If; category Shape }
 

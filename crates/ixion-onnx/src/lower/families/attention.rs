@@ -35,12 +35,7 @@ fn attention(call: &mut Call<'_>) -> Outputs {
         (Some(queries), None) => Some([queries, queries]),
         _ => None,
     };
-    let past = (call.optional_input(4)?, call.optional_input(5)?);
-    let past = match past {
-        (Some(key), Some(value)) => Some([key, value]),
-        (None, None) => None,
-        _ => return Err(call.error("`past_key` and `past_value` are given together or not at all")),
-    };
+    let past = past(call, [4, 5])?;
     let mode = call.int_or("qk_matmul_output_mode", 0)?;
     let options = Attention {
         heads,
@@ -97,16 +92,40 @@ pub(super) fn split(call: &mut Call<'_>, x: OperandId, heads: i64) -> Result<Ope
     if heads <= 0 {
         return Err(call.error(format!("the number of heads must be above 0, got {heads}")));
     }
-    let sizes = Parameter::from(vec![heads, -1]);
-    let parts =
-        call.emit("Tensor.unflatten").named("input", x).param("dim", -1).param("sizes", sizes).one()?;
+    let parts = by_heads(call, x, heads)?;
     swapped(call, parts)
+}
+
+/// The keys and values of earlier steps, which are inputs at these positions.
+///
+/// # Errors
+/// [`OnnxError::Node`] if only one of them is given.
+pub(super) fn past(
+    call: &mut Call<'_>,
+    [key, value]: [usize; 2],
+) -> Result<Option<[OperandId; 2]>, OnnxError> {
+    match (call.optional_input(key)?, call.optional_input(value)?) {
+        (Some(key), Some(value)) => Ok(Some([key, value])),
+        (None, None) => Ok(None),
+        _ => Err(call.error("`past_key` and `past_value` are given together or not at all")),
+    }
+}
+
+/// batch×steps×heads·size as batch×steps×heads×size.
+pub(super) fn by_heads(call: &mut Call<'_>, x: OperandId, heads: i64) -> Result<OperandId, OnnxError> {
+    let sizes = Parameter::from(vec![heads, -1]);
+    call.emit("Tensor.unflatten").named("input", x).param("dim", -1).param("sizes", sizes).one()
+}
+
+/// batch×steps×heads×size as batch×steps×heads·size.
+pub(super) fn without_heads(call: &mut Call<'_>, x: OperandId) -> Result<OperandId, OnnxError> {
+    call.emit("torch.flatten").named("input", x).param("start_dim", 2).param("end_dim", 3).one()
 }
 
 /// batch×heads×steps×size as batch×steps×heads·size.
 pub(super) fn joined(call: &mut Call<'_>, x: OperandId) -> Result<OperandId, OnnxError> {
     let steps_first = swapped(call, x)?;
-    call.emit("torch.flatten").named("input", steps_first).param("start_dim", 2).param("end_dim", 3).one()
+    without_heads(call, steps_first)
 }
 
 /// The second and the third of four axes exchanged.
@@ -144,16 +163,9 @@ fn rotary(call: &mut Call<'_>) -> Outputs {
     let x = call.input(0)?;
     // The number of heads says nothing about four axes, which have one for them.
     if heads > 0 && call.rank_of(x) != Some(4) {
-        let sizes = Parameter::from(vec![heads, -1]);
-        let parts =
-            call.emit("Tensor.unflatten").named("input", x).param("dim", -1).param("sizes", sizes).one()?;
+        let parts = by_heads(call, x, heads)?;
         let turned = rotated(call, parts, &rotation)?;
-        return one(call
-            .emit("torch.flatten")
-            .named("input", turned)
-            .param("start_dim", 2)
-            .param("end_dim", 3)
-            .one());
+        return one(without_heads(call, turned));
     }
     let steps_first = swapped(call, x)?;
     let turned = rotated(call, steps_first, &rotation)?;

@@ -12,11 +12,7 @@ const OF_FLOAT8: [&str; 2] = ["round_mode", "saturate"];
 
 fn cast(call: &mut Call<'_>) -> Outputs {
     call.ignore(&OF_FLOAT8);
-    // A name before version 6.
-    let dtype = match call.version() < 6 {
-        true => call.string("to")?.map(|name| types::of_name(call, name)).transpose()?,
-        false => types::of_attribute(call, "to")?,
-    };
+    let dtype = types::of_attribute(call, "to")?;
     let dtype = dtype.ok_or_else(|| call.missing("to"))?;
     to(call, dtype)
 }
@@ -42,9 +38,9 @@ fn cast_like(call: &mut Call<'_>) -> Outputs {
 
 /// The same bits as another type.
 fn bit_cast(call: &mut Call<'_>) -> Outputs {
-    let dtype = types::of_attribute(call, "to")?.ok_or_else(|| call.missing("to"))?;
+    // Checked: the operator takes ONNX's number.
+    types::of_attribute(call, "to")?.ok_or_else(|| call.missing("to"))?;
     let number = call.int_or("to", 0)?;
     let x = call.input(0)?;
-    log::debug!("the bits of `{}` are read as {dtype}", call.name());
     one(call.operator("BitCast", &[x], &[("to", number.into())]))
 }

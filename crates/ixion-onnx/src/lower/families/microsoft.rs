@@ -4,7 +4,7 @@ use super::microsoft_attention as attention;
 use super::microsoft_quantized as quantized;
 use super::norms::{Norm, normalized, root_mean_square};
 use super::products::turned;
-use super::quantization::Windows;
+use super::quantization::WindowAttributes;
 use crate::OnnxError;
 use crate::lower::call::{Outputs, Table, one};
 use crate::lower::{Call, Value};
@@ -108,7 +108,7 @@ fn fused_gemm(call: &mut Call<'_>) -> Outputs {
 
 /// A convolution, a tensor that is added to it, and an activation.
 fn fused_conv(call: &mut Call<'_>) -> Outputs {
-    let windows = Windows::of(call)?;
+    let windows = WindowAttributes::of(call)?;
     let (x, w, bias) = (call.input(0)?, call.input(1)?, call.optional_input(2)?);
     let mut sum = windows.write(call.emit("Conv").input(x).named("W", w).named_if("B", bias)).one()?;
     if let Some(z) = call.optional_input(3)? {

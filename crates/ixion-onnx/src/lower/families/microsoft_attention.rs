@@ -1,6 +1,6 @@
 //! Microsoft's attention operators, as ONNX's attention of projected queries, keys and values.
 
-use super::attention::{Attention, attend};
+use super::attention::{Attention, attend, by_heads, past, without_heads};
 use super::rotary::{Rotation, rotated, sliced};
 use crate::OnnxError;
 use crate::lower::Call;
@@ -133,12 +133,12 @@ pub(super) fn multi_head(call: &mut Call<'_>) -> Outputs {
             "a cache in a shared buffer (`past_sequence_length`, `cache_indirection`) is not supported",
         ));
     }
-    let past = [call.optional_input(6)?, call.optional_input(7)?];
+    let past = past(call, [6, 7])?;
     let (mut q, mut k, mut v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let options = Attention {
         heads: Some([count, count]),
         mask: masked(call, k, [4, 5])?,
-        past: if let [Some(key), Some(value)] = past { Some([key, value]) } else { None },
+        past,
         is_causal: call.flag_or("unidirectional", false)?,
         scale: scale(call)?,
         window: [-1, -1],
@@ -178,13 +178,14 @@ pub(super) fn grouped(call: &mut Call<'_>) -> Outputs {
             "only the first eleven inputs are supported, without `head_sink` and scales of the cache",
         ));
     }
-    let past = [call.optional_input(3)?, call.optional_input(4)?];
+    let past = past(call, [3, 4])?;
+    warn_of_lengths(call)?;
     let [mut q, mut k, v] = queries_keys_values(call, counts)?;
     let window = call.int_or("local_window_size", -1)?;
     let options = Attention {
         heads: Some(counts),
         mask: call.optional_input(10)?,
-        past: if let [Some(key), Some(value)] = past { Some([key, value]) } else { None },
+        past,
         is_causal: true,
         scale: scale(call)?,
         softcap: call.float_or("softcap", 0.0)?,
@@ -215,21 +216,14 @@ fn queries_keys_values(call: &mut Call<'_>, [queries, keys]: [i64; 2]) -> Result
     }
     // Heads first of the queries, then of the keys, then of the values.
     let total = queries.saturating_add(keys.saturating_mul(2));
-    let sizes = Parameter::from(vec![total, -1]);
-    let all =
-        call.emit("Tensor.unflatten").named("input", first).param("dim", -1).param("sizes", sizes).one()?;
+    let all = by_heads(call, first, total)?;
     let counts = Parameter::from(vec![queries, keys, keys]);
     let emit = call.emit("torch.split").named("tensor", all).param("split_size_or_sections", counts);
     let parts = emit.param("dim", 2).many(3)?;
     let parts = <[OperandId; 3]>::try_from(parts).map_err(|_| call.error("expected three parts"))?;
     let mut joined = parts;
     for part in &mut joined {
-        *part = call
-            .emit("torch.flatten")
-            .named("input", *part)
-            .param("start_dim", 2)
-            .param("end_dim", 3)
-            .one()?;
+        *part = without_heads(call, *part)?;
     }
     Ok(joined)
 }
@@ -259,11 +253,21 @@ fn rotated_heads(
     heads: i64,
     rotation: &Rotation,
 ) -> Result<OperandId, OnnxError> {
-    let sizes = Parameter::from(vec![heads, -1]);
-    let parts =
-        call.emit("Tensor.unflatten").named("input", x).param("dim", -1).param("sizes", sizes).one()?;
+    let parts = by_heads(call, x, heads)?;
     let turned = rotated(call, parts, rotation)?;
-    call.emit("torch.flatten").named("input", turned).param("start_dim", 2).param("end_dim", 3).one()
+    without_heads(call, turned)
+}
+
+/// Warns that `seqlens_k` is not read, unless there is a single sequence.
+fn warn_of_lengths(call: &mut Call<'_>) -> Result<(), OnnxError> {
+    let batch = call.lengths(0)?.and_then(|lengths| lengths.first().copied().flatten());
+    if batch != Some(1) {
+        log::warn!(
+            "`{}`: all sequences of a batch must be equally long: `seqlens_k` is not read",
+            call.name()
+        );
+    }
+    Ok(())
 }
 
 /// `RotaryEmbedding`.
@@ -278,10 +282,7 @@ pub(super) fn rotary(call: &mut Call<'_>) -> Outputs {
     // Without a part that stays, the caches say how long a head is, and the number of axes where the heads are.
     let is_known = size > 0 && count > 0 && call.rank_of(x) != Some(4);
     let parts = match is_known {
-        true => {
-            let sizes = Parameter::from(vec![count, -1]);
-            call.emit("Tensor.unflatten").named("input", x).param("dim", -1).param("sizes", sizes).one()?
-        }
+        true => by_heads(call, x, count)?,
         false => call.emit("RotaryHeads").input(x).named("cos", caches[0]).one()?,
     };
     let positions = match call.rank_of(positions) {
@@ -291,12 +292,7 @@ pub(super) fn rotary(call: &mut Call<'_>) -> Outputs {
     let rotation = Rotation { is_interleaved, size, positions: Some(positions), caches };
     let turned = rotated(call, parts, &rotation)?;
     match is_known {
-        true => one(call
-            .emit("torch.flatten")
-            .named("input", turned)
-            .param("start_dim", 2)
-            .param("end_dim", 3)
-            .one()),
+        true => one(without_heads(call, turned)),
         false => one(call.emit("RotaryJoined").input(turned).named("like", x).one()),
     }
 }

@@ -1,7 +1,7 @@
 //! Microsoft's operators on quantised tensors: operators of real numbers between dequantisation and quantisation.
 
 use super::bits::weight_of_bits;
-use super::quantization::Windows;
+use super::quantization::WindowAttributes;
 use super::quantized_weights::{Scaling, dequantized};
 use crate::OnnxError;
 use crate::lower::call::{Outputs, one};
@@ -88,7 +88,7 @@ pub(super) fn global_average_pool(call: &mut Call<'_>) -> Outputs {
 pub(super) fn average_pool(call: &mut Call<'_>) -> Outputs {
     check_channels_first(call)?;
     let (ceil, padded) = (call.int_or("ceil_mode", 0)?, call.int_or("count_include_pad", 0)?);
-    let windows = Windows::of(call)?;
+    let windows = WindowAttributes::of(call)?;
     let x = real(call, 0, 1)?;
     let emit = call.emit("AveragePool").input(x).param("ceil_mode", ceil).param("count_include_pad", padded);
     let result = windows.write_pool(emit).one()?;

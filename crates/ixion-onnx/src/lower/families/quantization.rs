@@ -131,19 +131,19 @@ fn zero_point(call: &mut Call<'_>, position: usize) -> Result<Option<OperandId>,
 fn conv_integer(call: &mut Call<'_>) -> Outputs {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let (x_zero, w_zero) = (zero_point(call, 2)?, zero_point(call, 3)?);
-    let windows = Windows::of(call)?;
+    let windows = WindowAttributes::of(call)?;
     let emit = call.emit("ConvInteger").input(x).named("w", w);
     one(windows.write(emit.named_if("x_zero_point", x_zero).named_if("w_zero_point", w_zero)).one())
 }
 
 /// The attributes of a convolution.
-pub(super) struct Windows {
+pub(super) struct WindowAttributes {
     lists: Vec<(&'static str, Vec<i64>)>,
     auto_pad: Option<String>,
     group: i64,
 }
 
-impl Windows {
+impl WindowAttributes {
     pub(super) fn of(call: &Call<'_>) -> Result<Self, OnnxError> {
         let mut lists = Vec::new();
         for key in LISTS {
@@ -158,7 +158,7 @@ impl Windows {
         self.write_pool(emit).param("group", group)
     }
 
-    /// As [`Windows::write`], for pooling, which has no groups.
+    /// As [`WindowAttributes::write`], for pooling, which has no groups.
     pub(super) fn write_pool<'e>(self, emit: Emit<'e>) -> Emit<'e> {
         let emit = emit.param_if("auto_pad", self.auto_pad);
         self.lists.into_iter().fold(emit, |emit, (key, list)| emit.param(key, list))
@@ -189,7 +189,7 @@ fn qlinear_conv(call: &mut Call<'_>) -> Outputs {
     if call.flag_or("channels_last", false)? {
         return Err(call.error("only `channels_last=0` is supported"));
     }
-    let windows = Windows::of(call)?;
+    let windows = WindowAttributes::of(call)?;
     let weights = (call.constant(3)?, call.constant(4)?, call.constant(5)?);
     let bias = call.constant(8)?;
     let is_known = (bias.is_some() || !call.has_input(8)) && is_number(call, 1)? && is_number(call, 6)?;
@@ -211,7 +211,12 @@ fn qlinear_conv(call: &mut Call<'_>) -> Outputs {
     one(windows.write(emit).one())
 }
 
-fn conv_of_reals(call: &mut Call<'_>, windows: Windows, w: Constant, bias: Option<Constant>) -> Outputs {
+fn conv_of_reals(
+    call: &mut Call<'_>,
+    windows: WindowAttributes,
+    w: Constant,
+    bias: Option<Constant>,
+) -> Outputs {
     let x = [call.input(0)?, call.input(1)?, call.input(2)?];
     let x = real(call, x)?;
     let w = call.operand(&Value::Constant(w))?;

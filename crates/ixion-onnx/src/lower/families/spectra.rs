@@ -5,7 +5,6 @@ use super::types;
 use crate::OnnxError;
 use crate::lower::Call;
 use crate::lower::call::{Outputs, Table, one};
-use ixion_tensor::DType;
 
 pub(super) const TABLE: Table = &[
     ("BlackmanWindow", window),
@@ -16,14 +15,14 @@ pub(super) const TABLE: Table = &[
     ("STFT", short_time_transform),
 ];
 
-/// The element type of the output, checked.
-fn output_type(call: &Call<'_>) -> Result<(DType, i64), OnnxError> {
-    let dtype = types::of_attribute(call, "output_datatype")?.unwrap_or(DType::F32);
-    Ok((dtype, call.int_or("output_datatype", 1)?))
+/// ONNX's number of the output's element type, which Ixion has; f32 by default.
+fn output_type(call: &Call<'_>) -> Result<i64, OnnxError> {
+    types::of_attribute(call, "output_datatype")?;
+    call.int_or("output_datatype", 1)
 }
 
 fn window(call: &mut Call<'_>) -> Outputs {
-    let (_, number) = output_type(call)?;
+    let number = output_type(call)?;
     let periodic = call.flag_or("periodic", true)?;
     let size = types::long(call, 0)?;
     let op_type = call.op_type();
@@ -69,7 +68,7 @@ fn short_time_transform(call: &mut Call<'_>) -> Outputs {
 
 /// Weights of filters on the mel scale.
 fn mel_weights(call: &mut Call<'_>) -> Outputs {
-    let (_, number) = output_type(call)?;
+    let number = output_type(call)?;
     let (bands, len) = (types::long(call, 0)?, types::long(call, 1)?);
     let (rate, lowest, highest) = (call.input(2)?, call.input(3)?, call.input(4)?);
     let emit = call.emit("MelWeightMatrix").input(bands).named("dft_length", len).named("sample_rate", rate);

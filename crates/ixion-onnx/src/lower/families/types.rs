@@ -29,25 +29,6 @@ pub(super) fn of_number(call: &Call<'_>, name: &'static str, number: i64) -> Res
     }
 }
 
-/// The element type with one of the names that the operator sets before version 6 use.
-///
-/// # Errors
-/// [`OnnxError::Node`] if Ixion does not have the type.
-pub(super) fn of_name(call: &Call<'_>, name: &str) -> Result<DType, OnnxError> {
-    Ok(match name {
-        "BOOL" => DType::Bool,
-        "DOUBLE" => DType::F64,
-        "FLOAT" => DType::F32,
-        "FLOAT16" => DType::F16,
-        "INT16" => DType::I16,
-        "INT32" => DType::I32,
-        "INT64" => DType::I64,
-        "INT8" => DType::I8,
-        "UINT8" => DType::U8,
-        _ => return Err(call.error(format!("elements of type {name} are not supported"))),
-    })
-}
-
 /// An input as 64-bit integers, which PyTorch's operators take where ONNX also allows other types.
 ///
 /// # Errors

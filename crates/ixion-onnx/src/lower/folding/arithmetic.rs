@@ -163,7 +163,7 @@ pub(super) fn cast(x: &Known, dtype: DType) -> Option<Known> {
     Some(Known { dtype, shape: x.shape.clone(), elements })
 }
 
-/// The sum, product, largest or smallest of the elements along axes; all axes if there are none.
+/// The sum, product, maximum or minimum along axes; along all of them if `axes` is empty.
 pub(super) fn reduced(op_type: &str, x: &Known, axes: &[i64], keeps: bool) -> Option<Known> {
     let rank = x.shape.len();
     let axes = if axes.is_empty() { (0..rank).collect() } else { axes_of(axes, rank)? };

@@ -63,7 +63,7 @@ pub(super) fn expanded(x: &Known, shape: &[usize]) -> Option<Known> {
     })
 }
 
-/// The tensor repeated so many times along each axis.
+/// The tensor repeated along each axis, `repeats` times.
 pub(super) fn tiled(x: &Known, repeats: &[i64]) -> Option<Known> {
     let times: Vec<usize> =
         repeats.iter().map(|count| usize::try_from(*count).ok()).collect::<Option<_>>()?;
